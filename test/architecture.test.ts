@@ -15,8 +15,10 @@ const ALLOWED: Record<string, readonly string[]> = {
   call: ['policy', 'time', 'telemetry', 'idempotency'],
   store: ['policy', 'time', 'telemetry', 'idempotency', 'attempt'],
   engine: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store'],
+  calendar: ['policy', 'store'],
   task: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'store', 'engine'],
   pipeline: ['policy', 'time', 'telemetry', 'attempt', 'store', 'engine', 'task'],
+  schedule: ['policy', 'store', 'engine', 'task', 'calendar'],
   bus: ['policy', 'time', 'telemetry', 'idempotency', 'attempt'],
   event: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'call', 'store', 'engine', 'task', 'bus'],
   document: ['policy', 'time', 'telemetry', 'attempt', 'store', 'engine', 'bus'],
@@ -51,6 +53,8 @@ interface Import {
   readonly file: string
   readonly specifier: string
   readonly isOfTypes: boolean
+  /** Loaded when it is needed. */
+  readonly isLazy: boolean
 }
 
 const sources = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
@@ -66,6 +70,7 @@ function importsOf(file: string): Import[] {
     file,
     specifier: from ?? bare ?? lazy ?? '',
     isOfTypes: type !== undefined,
+    isLazy: lazy !== undefined,
   }))
 }
 
@@ -135,5 +140,32 @@ describe('the package root', () => {
     visit(join(SRC, 'index.ts'))
     expect(foreign).toEqual([])
     expect(seen.size).toBeGreaterThan(30)
+  })
+})
+
+describe('the parser of cron expressions', () => {
+  /** The files that an entry loads at once, and those that import the parser. */
+  function importersOf(entry: string): string[] {
+    const seen = new Set<string>()
+    const importers: string[] = []
+    const visit = (file: string) => {
+      if (seen.has(file)) return
+      seen.add(file)
+      for (const found of importsOf(file).filter(({ isLazy, isOfTypes }) => !isLazy && !isOfTypes)) {
+        if (found.specifier === 'croner') importers.push(relative(SRC, file))
+        else if (found.specifier.startsWith('.')) visit(target(found))
+      }
+    }
+    visit(join(SRC, entry))
+    return importers
+  }
+
+  it('is imported in one file, which only `redrive/schedule` and the command load at once', () => {
+    expect(importersOf('schedule/index.ts')).toEqual(['calendar/cron.ts'])
+    const others = ['index.ts', ...Object.keys(ALLOWED).map(folder => `${folder}/index.ts`)].filter(
+      entry => !/^(schedule|cli)\//.test(entry) && sources.includes(join(SRC, entry)),
+    )
+    expect(others).toContain('task/index.ts')
+    expect(others.flatMap(importersOf)).toEqual([])
   })
 })

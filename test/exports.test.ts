@@ -39,6 +39,9 @@ const EXPORTS: Readonly<Record<string, string>> = {
     RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext TaskDefinition TaskFailureBudget TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
     TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions TaskRetryBudget WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,
+  'redrive/schedule': `
+    CatchUp ChangeDay NextSlotsOptions Overlap Schedule ScheduleOptions ScheduleSpec ScheduleTimes ScheduledTask
+    nextSlots proveSchedule schedule`,
   'redrive/pipeline': `
     BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError
     ItemResult JsonlOptions LiveOptions OnEnd Pipeline PipelineName PipelineOptions RateInput ResumableSource

@@ -72,6 +72,16 @@ export {
   type RunStatus,
   type RunStore,
 } from './contract/run-store.js'
+export type {
+  CatchUp,
+  Overlap,
+  ScheduledTask,
+  ScheduleSpec,
+  ScheduleTimes,
+  SlotEnd,
+  SlotRecord,
+  Timetable,
+} from './contract/schedule-store.js'
 export type { Storable } from './contract/storable.js'
 export type {
   AuditPage,

@@ -257,7 +257,8 @@ function newTask<P>(
   }
 }
 
-function toJson(kind: string, payload: unknown): string {
+/** The JSON of a payload. Throws a `PayloadError` for what JSON cannot hold. */
+export function toJson(kind: string, payload: unknown): string {
   let json: string | undefined
   try {
     json = plainJson(payload)
@@ -270,12 +271,14 @@ function toJson(kind: string, payload: unknown): string {
   return json
 }
 
-function checkedPriority(priority: number | undefined): number | undefined {
+/** Checks a priority. */
+export function checkedPriority(priority: number | undefined): number | undefined {
   if (priority === undefined || Number.isFinite(priority)) return priority
   throw new OptionError('priority', `'priority' must be a number, got ${priority}.`)
 }
 
-function toTime(option: string, moment: Moment | undefined): number | undefined {
+/** The milliseconds of a moment. */
+export function toTime(option: string, moment: Moment | undefined): number | undefined {
   if (moment === undefined) return undefined
   const time = typeof moment === 'string' ? parseMoment(moment) : Number(moment)
   if (time !== undefined && Number.isInteger(time) && Math.abs(time) <= MAX_TIME) return time

@@ -1,0 +1,5 @@
+// For the other folders of this package.
+
+export { type ChangeDay, changeDays } from './prove.js'
+export { TimeZone } from './time-zone.js'
+export { timetable } from './timetable.js'
