@@ -1,24 +1,35 @@
 import { describe, expect, it } from 'vitest'
 import { policy } from '../policy/index.js'
-import type { RetryYield, StoreContract } from '../store/internal.js'
+import type { StoreContract } from '../store/internal.js'
 import { reportYields } from './index.js'
+import type { RetryYield } from './retry-yields.js'
 
 const NOW = 1_700_000_000_000
 const DAY = 86_400_000
 const NAMES = { kind: 'charge', category: '', policy: 'p', code: 'E1', attempt: 2 }
 const NO_COUNTS = { made: 0, succeeded: 0, recovered: 0 }
 
+/** A store with as many retried tasks as these counts have. */
 function storeWith(
   rows: readonly Partial<RetryYield>[],
   input = policy(),
-): Pick<StoreContract, 'now' | 'yields' | 'policies'> {
-  const yields = rows.map(row => {
+): Pick<StoreContract, 'now' | 'retried' | 'policies'> {
+  const tasks = rows.flatMap((row, index) => {
+    const { kind, made, succeeded, recovered, attempt, ...names } = { ...NAMES, ...NO_COUNTS, ...row }
     const { lastAt = NOW, firstAt = lastAt } = row
-    return { ...NAMES, ...NO_COUNTS, ...row, firstAt, lastAt }
+    return Array.from({ length: made }, (_, n) => {
+      const end = { ...names, endedAt: n === 0 ? firstAt : lastAt }
+      const last = n < succeeded ? 'succeeded' : 'dead'
+      const ends = [
+        { ...end, attempt: attempt - 1, outcome: 'retry' as const },
+        { ...end, attempt, outcome: last } as const,
+      ]
+      return { id: `${index}:${n}`, kind, hasSucceeded: n < succeeded + recovered, ends }
+    })
   })
   return {
     now: async () => NOW,
-    yields: async since => yields.filter(({ lastAt }) => lastAt >= since),
+    retried: async () => ({ items: tasks }),
     policies: { keep: async () => {}, get: async hash => (hash === 'p' ? JSON.stringify(input) : undefined) },
   }
 }

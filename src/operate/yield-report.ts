@@ -1,6 +1,7 @@
 import { type Policy, type PolicyInput, policy } from '../policy/index.js'
-import type { RetryYield, StoreContract } from '../store/internal.js'
+import type { StoreContract } from '../store/internal.js'
 import { binomialInterval, type Interval } from './binomial-interval.js'
+import { DAY_MS, type RetryYield, retryYields } from './retry-yields.js'
 
 /** How often the retries of a kind helped, by the code of the failure before them and by the number of the attempt. */
 export interface YieldView {
@@ -70,7 +71,6 @@ export interface YieldOptions {
   readonly periodMs?: number
 }
 
-const DAY_MS = 86_400_000
 const PERIOD_MS = 30 * DAY_MS
 
 /** During an outage every retry fails, so a change needs retries that failed on at least this many days. */
@@ -89,11 +89,11 @@ const WORTHLESS = 0.05
  * ```
  */
 export async function reportYields(
-  store: Pick<StoreContract, 'now' | 'yields' | 'policies'>,
+  store: Pick<StoreContract, 'now' | 'retried' | 'policies'>,
   { kind, periodMs = PERIOD_MS }: YieldOptions = {},
 ): Promise<YieldReport> {
   const from = (await store.now()) - periodMs
-  const rows = (await store.yields(from)).filter(row => kind === undefined || row.kind === kind)
+  const rows = (await retryYields(store, from)).filter(row => kind === undefined || row.kind === kind)
   const changes: PolicyAdvice[] = []
   for (const lane of groupsBy(rows, ({ kind, category }) => JSON.stringify([kind, category]))) {
     changes.push(...changesOf(lane, await lastPolicy(store, lane)))

@@ -56,7 +56,7 @@ export {
   type TaskSet,
 } from './contract/operation-store.js'
 export type { Prunable, PrunableReader } from './contract/prunable.js'
-export type { RetryYield } from './contract/retry-yield.js'
+export type { AttemptEnd, RetriedTask } from './contract/retried-task.js'
 export {
   type BudgetStop,
   type Chunk,

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { retryYields } from '../../src/operate/retry-yields.js'
 import { OptionError } from '../../src/policy/index.js'
 import type { TaskFilter } from '../../src/store/index.js'
-import type { ClaimedTask, Outcome, StoreContract } from '../../src/store/internal.js'
+import type { ClaimedTask, Outcome, RetriedTask, StoreContract } from '../../src/store/internal.js'
 import { add, addOne, claim, claimOne, get, kill, type StoreBehaviours, settle, start } from './harness.js'
 
 const DAY_MS = 86_400_000
@@ -62,7 +63,7 @@ export const LISTS: StoreBehaviours = {
       await advance(1000)
     }
     const now = await store.now()
-    const sorted = (await store.yields(0)).sort((a, b) => a.attempt - b.attempt)
+    const sorted = (await retryYields(store, 0)).sort((a, b) => a.attempt - b.attempt)
     const row = { kind: 'k', category: 'c', code: 'E1', policy: 'p' }
     assert.deepEqual(
       sorted.map(({ firstAt: _, lastAt: __, ...one }) => one),
@@ -71,8 +72,8 @@ export const LISTS: StoreBehaviours = {
         { ...row, attempt: 3, made: 1, succeeded: 0, recovered: 0 },
       ],
     )
-    assert.deepEqual(await store.yields(now + 1), [])
-    await assert.rejects(store.yields(Number.NaN), OptionError)
+    assert.deepEqual(await retryYields(store, now + 1), [])
+    await assert.rejects(retryYields(store, Number.NaN), OptionError)
   },
 
   async 'retries are counted by the day of the failure before them, in UTC'(store, advance) {
@@ -83,13 +84,13 @@ export const LISTS: StoreBehaviours = {
       await settleAs(store, await start(store), 'retry')
       await kill(store, await claimOne(store))
     }
-    const days = (await store.yields(0)).sort((a, b) => a.firstAt - b.firstAt)
+    const days = (await retryYields(store, 0)).sort((a, b) => a.firstAt - b.firstAt)
     const row = { kind: 'k', category: '', code: 'E1', policy: '', attempt: 2, succeeded: 0, recovered: 0 }
     assert.deepEqual(days, [
       { ...row, made: 2, firstAt: midnight - 600, lastAt: midnight - 1 },
       { ...row, made: 2, firstAt: midnight, lastAt: midnight },
     ])
-    assert.deepEqual(await store.yields(midnight), days.slice(1))
+    assert.deepEqual(await retryYields(store, midnight), days.slice(1))
   },
 
   async 'a redriven task counts once for each attempt, and its success after a redrive counts'(store) {
@@ -113,7 +114,7 @@ export const LISTS: StoreBehaviours = {
         for (const type of outcomes) await settleAs(store, await claimOne(store), type)
       }
     }
-    const sorted = (await store.yields(0)).sort((a, b) => a.attempt - b.attempt)
+    const sorted = (await retryYields(store, 0)).sort((a, b) => a.attempt - b.attempt)
     assert.deepEqual(
       sorted.map(({ attempt, made, succeeded, recovered }) => ({ attempt, made, succeeded, recovered })),
       [
@@ -121,6 +122,41 @@ export const LISTS: StoreBehaviours = {
         { attempt: 3, made: 1, succeeded: 0, recovered: 1 },
       ],
     )
+  },
+
+  async 'retried tasks are read page by page, each with its whole history'(store, advance) {
+    const failed = { verdict: { class: 'retryable', code: 'E\0' }, error: 'boom', policy: 'p' } as const
+    const before = await store.now()
+    for (const kind of ['old', 'a'])
+      await settle(store, await start(store, { id: kind, kind, category: 's' }), OUTCOMES.retry, failed)
+    await advance(1000)
+    const since = await store.now()
+    await settle(store, await claimOne(store, { kinds: ['a'] }), OUTCOMES.retry, failed)
+    await settle(store, await claimOne(store, { kinds: ['a'] }), OUTCOMES.succeeded)
+    await settle(store, await start(store, { id: 'b', kind: 'b' }), OUTCOMES.retry)
+    await settle(store, await start(store, { id: 'c', kind: 'c' }), OUTCOMES.succeeded)
+    const read: RetriedTask[] = []
+    let after: string | undefined
+    do {
+      const { items, next } = await store.retried(since, { limit: 1, ...(after !== undefined && { after }) })
+      assert.ok(items.length <= 1)
+      read.push(...items)
+      after = next
+    } while (after !== undefined)
+    const retry = { outcome: 'retry', attempt: 1, category: 's', policy: 'p', endedAt: before, code: 'E\0' }
+    const bare = { ...retry, category: '', policy: '', endedAt: since, code: '' }
+    const withoutSuccess = read.map(({ ends, ...task }) => ({
+      ...task,
+      ends: ends.filter(({ outcome }) => outcome !== 'succeeded'),
+    }))
+    assert.deepEqual(
+      withoutSuccess.sort((a, b) => (a.id < b.id ? -1 : 1)),
+      [
+        { id: 'a', kind: 'a', hasSucceeded: true, ends: [retry, { ...retry, attempt: 2, endedAt: since }] },
+        { id: 'b', kind: 'b', hasSucceeded: false, ends: [bare] },
+      ],
+    )
+    assert.deepEqual((await store.retried(0, { limit: 0 })).items, [])
   },
 
   async 'an empty store lists and counts nothing'(store) {

@@ -8,7 +8,7 @@ import type { By, LedgerRow } from './ledger.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from './list.js'
 import type { OperationStore } from './operation-store.js'
 import type { PrunableReader } from './prunable.js'
-import type { RetryYield } from './retry-yield.js'
+import type { RetriedTask } from './retried-task.js'
 import type { RunStore } from './run-store.js'
 import type { Storable } from './storable.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from './task.js'
@@ -73,11 +73,8 @@ export interface TaskReader {
   stats(): Promise<StoreStats>
   /** The numbers of tasks that match and agree in these fields, in no particular order. */
   countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]>
-  /**
-   * How often retries helped that followed failures since then, by day and in no particular order. Reads every failure in
-   * the ledger, so it is for reports.
-   */
-  yields(since: number): Promise<RetryYield[]>
+  /** A page of the tasks that were retried after a failure since then, with their history, in no particular order. */
+  retried(since: number, page: PageRequest): Promise<Page<RetriedTask>>
   /** The whole history of a task, oldest first. */
   ledger(id: string): Promise<LedgerRow[]>
   /** The histories of several tasks, in the order of their ids, read at once. Empty for an id that is unknown. */

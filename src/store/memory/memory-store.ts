@@ -18,7 +18,7 @@ import type { By, LedgerRow } from '../contract/ledger.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
 import type { OperationStore } from '../contract/operation-store.js'
 import type { Prunable } from '../contract/prunable.js'
-import type { RetryYield } from '../contract/retry-yield.js'
+import type { RetriedTask } from '../contract/retried-task.js'
 import type { RunStore } from '../contract/run-store.js'
 import type { Storable } from '../contract/storable.js'
 import type { OnceOptions, PolicyStore, Retention, StoreContract } from '../contract/store.js'
@@ -64,11 +64,11 @@ import { matches } from './lane-rules.js'
 import { countTasks, countTasksBy, listTasks } from './list.js'
 import { MemoryOnce } from './once.js'
 import { isOver } from './prune.js'
+import { retriedTasks } from './retried.js'
 import { statsOf } from './stats.js'
 import { type MemoryTask, standingOf, writeLedger } from './task.js'
 import { MemoryTasks } from './tasks.js'
 import { memoryTransactions } from './transactions.js'
-import { yieldsOf } from './yields.js'
 
 /** Options of a `MemoryStore`. */
 export interface MemoryStoreOptions {
@@ -249,9 +249,10 @@ export class MemoryStore implements StoreContract {
     return countTasksBy(this.#records(), filter, fields)
   }
 
-  async yields(since: number): Promise<RetryYield[]> {
+  async retried(since: number, page: PageRequest): Promise<Page<RetriedTask>> {
     checkTime('since', since)
-    return yieldsOf(this.#tasks.tasks.values(), since)
+    checkPage(page)
+    return retriedTasks(this.#tasks.tasks.values(), since, page)
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

@@ -1,12 +1,12 @@
 import type { Lane, LaneRecord, SharedLimits } from '../contract/lane.js'
 import type { LedgerRow } from '../contract/ledger.js'
 import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
-import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../contract/retry-yield.js'
+import type { RetriedTask } from '../contract/retried-task.js'
 import type { Cost, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import { inlineTrace } from '../move/movable.js'
 import { addUp, addUpGroups, addUpLanes, type DeadOfGroup, isByGroup, isByLane } from '../rules/count-by.js'
-import { taskPage, taskPlace } from '../rules/cursor.js'
+import { fullPage, taskPage, taskPlace } from '../rules/cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
 import { type CountedSharedLimit, MAX_READY_SEEN, withShared } from '../rules/stats-book.js'
 import { countsWithin, noTasks } from '../rules/task-state.js'
@@ -128,9 +128,12 @@ export class Browser {
     )
   }
 
-  async yields(since: number): Promise<RetryYield[]> {
-    const rows = (await this.#read(YIELDS, [since, ANSWERS, HELPED, DAY_MS])) as RetryYield[]
-    return rows.map(row => ({ ...row, code: stored(row.code) ?? '' }))
+  async retried(since: number, { limit, after = '' }: PageRequest): Promise<Page<RetriedTask>> {
+    const answer = await this.#database.call('retried', [Math.ceil(since), after, int4(limit)], LONG)
+    const items = (JSON.parse(String(answer)) as RetriedTask[]).map(task => {
+      return { ...task, ends: task.ends.map(end => ({ ...end, code: stored(end.code) ?? '' })) }
+    })
+    return fullPage(items, limit, String(items.at(-1)?.id))
   }
 
   async lanes(filter: Partial<Lane>): Promise<LaneRecord[]> {
@@ -182,41 +185,6 @@ const LEDGERS = /* sql */ `
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
   ORDER BY task, sequence`
-
-/**
- * Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task.
- * Leaves out those that a redriven task has repeated since.
- */
-const YIELDS = /* sql */ `
-  SELECT kind, category, code, attempt, policy, count(*) AS made,
-    count(*) FILTER (WHERE next = ANY ($3::text[])) AS succeeded,
-    count(*) FILTER (WHERE next = 'dead' AND has_passed) AS recovered,
-    min(ended_at) AS "firstAt", max(ended_at) AS "lastAt"
-  FROM (
-    SELECT lane.kind, coalesce(failed.category, lane.category) AS category, coalesce(failed.error_code, 'unknown') AS code,
-      failed.attempt + 1 AS attempt, coalesce(failed.policy, '') AS policy, failed.ended_at,
-      coalesce(
-        (SELECT later.outcome FROM redrive.ledger AS later
-         WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = ANY ($2::text[])
-         ORDER BY later.sequence LIMIT 1),
-        CASE WHEN task.state = redrive.state_succeeded() THEN 'succeeded' END
-      ) AS next,
-      task.state = redrive.state_succeeded() OR EXISTS (
-        SELECT FROM redrive.ledger AS later
-        WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = ANY ($3::text[])
-      ) AS has_passed
-    FROM redrive.ledger AS failed
-    JOIN redrive.task ON task.id = failed.task
-    JOIN redrive.lane ON lane.id = task.lane
-    WHERE failed.outcome = 'retry' AND failed.ended_at >= $1 AND NOT EXISTS (
-      SELECT FROM redrive.ledger AS later
-      WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = 'retry'
-        AND later.attempt = failed.attempt AND later.category IS NOT DISTINCT FROM failed.category
-    )
-    OFFSET 0 -- looks each answer up once, not for every column that uses it
-  ) AS answered
-  WHERE next IS NOT NULL
-  GROUP BY kind, category, code, attempt, policy, ended_at / $4::bigint`
 
 /** Lanes that meet a condition. `clock` is the number of the parameter that has the time. */
 const lanesWhere = (condition: string, clock: number) => /* sql */ `

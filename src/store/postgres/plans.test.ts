@@ -205,6 +205,15 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     const heir = { ...GROUP, id: '1-heir' }
     return () => store.groups.regroup({ from: GROUP.id, heir, moves: items.map(({ id }) => ({ task: id, to: heir })) })
   },
+  'a page of retried tasks': async () => {
+    // Before all others in the order of the ledger's key.
+    const attempt = { attempt: 1, startedAt: 0, endedAt: 0, worker: 'w' }
+    const tried = { outcome: { type: 'retry', delayMs: 9e9, isBackoff: true }, attempt } as const
+    const ids = Array.from({ length: 2 * PAGE }, (_, n) => `!${n}`)
+    await filler.enqueue(ids.map(id => ({ ...task('retried'), id, tried })))
+    await filler.cancel(ids)
+    return () => store.retried(0, { limit: PAGE })
+  },
   'a page of the tasks of a group': () => () => store.list({ group: GROUP.id }, { limit: PAGE }),
   'a run': () => () => store.runs.get(`run-${LARGE.ended}`),
   'a page of runs': () => () => store.runs.list({}, { limit: 10 }),

@@ -54,7 +54,7 @@ it('calls no function and no operator of a stranger’s that the search path of 
     store.list({}, { limit: 10 }),
     store.count({ kind: 'k' }),
     store.countBy({}, ['kind']),
-    store.yields(0),
+    store.retried(0, { limit: 10 }),
     store.stats(),
     store.ledger('b'),
     store.payloads(['b']),

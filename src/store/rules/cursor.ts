@@ -35,6 +35,11 @@ export function taskPage(found: readonly TaskRecord[], limit: number): Page<Task
   return found.length > limit && last !== undefined ? { items, next: cursorAt(last) } : { items }
 }
 
+/** A page of entries that were read with this limit. One that is full may be the last. */
+export function fullPage<T>(items: readonly T[], limit: number, next: string): Page<T> {
+  return items.length > 0 && items.length === limit ? { items, next } : { items }
+}
+
 /** The cursor of the page that begins behind a task. */
 export function cursorAt({ changedAt, id }: TaskPlace): string {
   return `${changedAt}:${id}`

@@ -1,7 +1,7 @@
 import type { Lane, LaneRecord } from '../contract/lane.js'
 import type { LedgerRow } from '../contract/ledger.js'
 import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../contract/list.js'
-import { ANSWERS, DAY_MS, HELPED, type RetryYield } from '../contract/retry-yield.js'
+import type { RetriedTask } from '../contract/retried-task.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import { inlineTrace } from '../move/movable.js'
 import {
@@ -13,7 +13,7 @@ import {
   isByLane,
   laneColumns,
 } from '../rules/count-by.js'
-import { compareTexts, taskPage, taskPlace } from '../rules/cursor.js'
+import { compareTexts, fullPage, numberPlace, taskPage, taskPlace } from '../rules/cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
 import { FIRST_RUN_LANE } from '../rules/runs/items.js'
 import { paceAt } from '../rules/shared-limit.js'
@@ -59,6 +59,15 @@ interface CountRow {
   readonly reason?: string | null
   readonly group?: string | null
   readonly count: number
+}
+
+interface RetriedRow {
+  readonly seq: number
+  readonly id: string
+  readonly kind: string
+  readonly succeeded: number
+  /** A JSON array. */
+  readonly ends: string
 }
 
 /** The index of the tasks in each state. */
@@ -254,8 +263,12 @@ export class Browser {
     )
   }
 
-  yields(since: number): RetryYield[] {
-    return this.#db.prepare<[number], RetryYield>(YIELDS).all(since)
+  retried(since: number, { limit, after = '0' }: PageRequest): Page<RetriedTask> {
+    const rows = this.#db.prepare<[number, number, number], RetriedRow>(RETRIED).all(numberPlace(after), since, limit)
+    const items = rows.map(({ id, kind, succeeded, ends }) => {
+      return { id, kind, hasSucceeded: succeeded === 1, ends: JSON.parse(ends) as RetriedTask['ends'] }
+    })
+    return fullPage(items, limit, String(rows.at(-1)?.seq))
   }
 
   lanes(filter: Partial<Lane>, now: number): LaneRecord[] {
@@ -337,40 +350,19 @@ function counting(index: string, state: number, fields: readonly CountField[]): 
     GROUP BY ${groups.join(', ')}`
 }
 
-/**
- * Every failure that was retried, with the outcome of the next attempt that tells something: in the ledger, or in the task.
- * Leaves out those that a redriven task has repeated since.
- */
-const YIELDS = /* sql */ `
-  SELECT kind, category, code, attempt, policy,
-         count(*) AS made, sum(next IN (${texts(HELPED)})) AS succeeded, sum(next = 'dead' AND has_passed) AS recovered,
-         min(ended_at) AS firstAt, max(ended_at) AS lastAt
+/** Tasks that were retried after a failure since a time. An index would make every settlement slower for a report. */
+const RETRIED = /* sql */ `
+  SELECT task.seq, task.id, lane.kind, task.state = ${State.succeeded} AS succeeded, (
+    SELECT json_group_array(json_object(
+      'outcome', outcome, 'attempt', attempt, 'endedAt', ended_at,
+      'category', ifnull(category, ''), 'policy', ifnull(policy, ''), 'code', ifnull(error_code, '')))
+    FROM (SELECT * FROM ledger WHERE ledger.task = page.task ORDER BY sequence)
+  ) AS ends
   FROM (
-    SELECT lane.kind, ifnull(failed.category, '') AS category, ifnull(failed.error_code, 'unknown') AS code,
-           failed.attempt + 1 AS attempt, ifnull(failed.policy, '') AS policy, failed.ended_at,
-           ifnull(
-             (SELECT later.outcome FROM ledger AS later
-              WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome IN (${texts(ANSWERS)})
-              ORDER BY later.sequence LIMIT 1),
-             CASE WHEN task.state = ${State.succeeded} THEN 'succeeded' END
-           ) AS next,
-           task.state = ${State.succeeded} OR EXISTS (
-             SELECT 1 FROM ledger AS later
-             WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome IN (${texts(HELPED)})
-           ) AS has_passed
-    FROM ledger AS failed JOIN task ON task.seq = failed.task JOIN lane ON lane.id = task.lane
-    WHERE failed.outcome = 'retry' AND failed.ended_at >= ? AND NOT EXISTS (
-      SELECT 1 FROM ledger AS later
-      WHERE later.task = failed.task AND later.sequence > failed.sequence AND later.outcome = 'retry'
-        AND later.attempt = failed.attempt AND later.category IS failed.category
-    )
-  )
-  WHERE next IS NOT NULL
-  GROUP BY kind, category, code, attempt, policy, ended_at / ${DAY_MS}`
-
-function texts(words: readonly string[]): string {
-  return words.map(word => `'${word}'`).join(', ')
-}
+    SELECT DISTINCT task FROM ledger WHERE task > ? AND outcome = 'retry' AND ended_at >= ? ORDER BY task LIMIT ? + 0
+  ) AS page
+  JOIN task ON task.seq = page.task JOIN lane ON lane.id = task.lane
+  ORDER BY page.task`
 
 /** Converts a row to a record. */
 export function laneRecord(row: LaneRow, now: number): LaneRecord {

@@ -8,7 +8,7 @@ import type { By, LedgerRow } from '../contract/ledger.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
 import type { OperationStore } from '../contract/operation-store.js'
 import type { Prunable } from '../contract/prunable.js'
-import type { RetryYield } from '../contract/retry-yield.js'
+import type { RetriedTask } from '../contract/retried-task.js'
 import type { RunStore } from '../contract/run-store.js'
 import type { Storable } from '../contract/storable.js'
 import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../contract/store.js'
@@ -269,9 +269,10 @@ export class SqliteStore implements Movable {
     return this.#commits.read(() => this.#browser.countBy(filter, fields))
   }
 
-  async yields(since: number): Promise<RetryYield[]> {
+  async retried(since: number, page: PageRequest): Promise<Page<RetriedTask>> {
     checkTime('since', since)
-    return this.#commits.read(() => this.#browser.yields(since))
+    checkPage(page)
+    return this.#commits.read(() => this.#browser.retried(since, page))
   }
 
   async ledger(id: string): Promise<LedgerRow[]> {

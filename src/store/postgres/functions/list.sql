@@ -68,3 +68,30 @@ BEGIN
   LIMIT up_to;
 END
 $$;
+
+-- A page of the tasks that were retried after a failure since then, in the order of their ids, as JSON. It walks through
+-- the ledger in the order of its key: an index for this would make every settlement slower.
+CREATE OR REPLACE FUNCTION redrive.retried(since bigint, after text, up_to int) RETURNS text LANGUAGE plpgsql STABLE
+/* patient verb */ SET enable_hashagg = off SET enable_sort = off AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(json_build_object(
+      'id', its.id, 'kind', (SELECT lane.kind FROM redrive.lane WHERE lane.id = its.lane),
+      'hasSucceeded', its.state = redrive.state_succeeded(), 'ends', (
+        SELECT json_agg(json_build_object(
+          'outcome', outcome, 'attempt', attempt, 'endedAt', ended_at, 'category', coalesce(category, ''),
+          'policy', coalesce(policy, ''), 'code', coalesce(error_code, '')) ORDER BY sequence)
+        FROM redrive.ledger WHERE ledger.task = its.id
+      )
+    ) ORDER BY page.task), '[]')
+    FROM (
+      SELECT DISTINCT failed.task FROM redrive.ledger AS failed
+      WHERE failed.task > after AND failed.outcome = 'retry' AND failed.ended_at >= since
+      ORDER BY failed.task LIMIT up_to
+    ) AS page
+    CROSS JOIN LATERAL (
+      SELECT task.id, task.lane, task.state FROM redrive.task WHERE task.id = page.task OFFSET 0
+    ) AS its
+  );
+END
+$$;
