@@ -1,12 +1,13 @@
 import type { Port } from '../port/steps.js'
 import type { AuditPort } from '../port/task-port.js'
 import type { MemoryAuditLog } from './audit-log.js'
+import { MemoryRecords } from './record-port.js'
 import type { MemoryTasks } from './tasks.js'
 
 /** The primitives of a memory store. Whoever keeps the rows of a noun has its primitives too. */
 export function memoryPort(tasks: MemoryTasks): Port {
   const { audit, runs, operations } = tasks
-  return { clock: tasks, audit: new MemoryAuditPort(audit), tasks, runs, operations }
+  return { clock: tasks, audit: new MemoryAuditPort(audit), tasks, records: new MemoryRecords(), runs, operations }
 }
 
 class MemoryAuditPort implements AuditPort {

@@ -32,6 +32,7 @@ export const SECTIONS = {
       previous_delay error_class error_code error_message failure_group reason result payload value cost traceparent
       operation answered`),
   },
+  record: { table: 'record', key: ['type', 'id'], columns: words('type id place open state') },
   operation: { table: 'operation', key: ['id'], columns: words('id created_at open state') },
   operation_tally: {
     table: 'operation_tally',

@@ -125,6 +125,12 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await settleNext(store, 'tenants', [{ type: 'deferred', delayMs: 600_000 }], limited)
   await settleNext(store, 'tenants', [{ type: 'succeeded' }], failure)
 
+  await store.importRows('record', [
+    { type: 'slot', id: "nightly@1 🚀'", place: 1_700_000_000_000, open: 1, state: JSON.stringify({ why: WEIRD }) },
+    { type: 'slot', id: 'nightly@2', place: 2, open: 0, state: '{}' },
+    { type: 'schedule', id: 'nightly', place: 3, open: 1, state: '{}' },
+  ])
+
   // A success without an attempt leaves no row in the ledger.
   await store.enqueue([{ id: 'unattempted', kind: 'quoted', payload: '1' }])
   const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['quoted'] }], limit: 2, isIdle: true }

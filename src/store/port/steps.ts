@@ -1,4 +1,5 @@
 import type { OperationPort } from './operation-port.js'
+import type { RecordPort } from './record-port.js'
 import type { RunPort } from './run-port.js'
 import type { AuditPort, ClockPort, TaskPort } from './task-port.js'
 
@@ -27,6 +28,7 @@ export interface Port {
   readonly clock: ClockPort
   readonly audit: AuditPort
   readonly tasks: TaskPort
+  readonly records: RecordPort
   readonly runs: RunPort
   readonly operations: OperationPort
 }

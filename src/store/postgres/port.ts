@@ -3,6 +3,7 @@ import type { AuditPort, ClockPort } from '../port/task-port.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
 import { PostgresOperationPort } from './operations.js'
+import { PostgresRecordPort } from './record-port.js'
 import { PostgresRunPort } from './runs.js'
 import { PostgresTaskPort } from './task-port.js'
 
@@ -12,6 +13,7 @@ export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
     clock: new PostgresClock(sql),
     audit: new PostgresAuditPort(sql),
     tasks: new PostgresTaskPort(sql, enqueues),
+    records: new PostgresRecordPort(sql),
     runs: new PostgresRunPort(sql),
     operations: new PostgresOperationPort(sql),
   }

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '587ff50a5da0ff85ab6b8edffe48bcaeea1fc4825b83b2a873812814ad0bfa0d',
+  1: '25147aca58c023b655bd69e31dca4aa70b174b92ae608ff4e6f0ac29f076df48',
 }
 
 const MAX_LINES = 60

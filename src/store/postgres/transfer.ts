@@ -154,6 +154,7 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       FROM added JOIN given USING (id) GROUP BY added.lane
     )
     ${COUNT}`,
+  record: `WITH ${adding('record')} ${COUNT}`,
   operation: `WITH ${adding('operation')} ${COUNT}`,
   // Counts are added up, and the view that does so has no rows of its own to add to.
   operation_tally: /* sql */ `

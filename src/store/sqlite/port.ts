@@ -3,8 +3,10 @@ import type { AuditPort, ClockPort } from '../port/task-port.js'
 import type { Connection } from './driver.js'
 import type { LaneIds } from './lane-ids.js'
 import { SqliteOperationPort } from './operations.js'
+import { SqliteRecordPort } from './record-port.js'
 import { SqliteRunPort } from './runs.js'
 import { operationStatementsOf } from './statements/operations.js'
+import { recordStatementsOf } from './statements/record-port.js'
 import type { RunStatements } from './statements/runs.js'
 import type { Statements } from './statements.js'
 import { SqliteTaskPort } from './task-port.js'
@@ -25,6 +27,7 @@ export function sqlitePort(parts: SqliteParts): Port {
     clock: new SqliteClock(parts),
     audit: new SqliteAuditPort(parts),
     tasks: new SqliteTaskPort(parts),
+    records: new SqliteRecordPort(recordStatementsOf(parts.db)),
     runs: new SqliteRunPort(parts),
     operations: new SqliteOperationPort(parts, operationStatementsOf(parts.db)),
   }

@@ -213,6 +213,18 @@ export const MIGRATIONS: readonly string[] = [
     ) STRICT;
     CREATE INDEX idempotency_done ON idempotency (done_at) WHERE done_at IS NOT NULL;
 
+    -- Records of features whose state is a JSON document: src/store/port/record-port.ts tells more. place is a time.
+    CREATE TABLE record (
+      type  TEXT    NOT NULL,
+      id    TEXT    NOT NULL,
+      place INTEGER NOT NULL,
+      open  INTEGER NOT NULL,
+      state TEXT    NOT NULL,
+      PRIMARY KEY (type, id)
+    ) STRICT;
+    CREATE INDEX record_place ON record (type, place, id);
+    CREATE INDEX record_open  ON record (type, place, id) WHERE open = 1;
+
     -- Runs: their records, the positions of items with ids of their own, and results that are to be written out.
     CREATE TABLE run (
       id         TEXT    PRIMARY KEY,

@@ -66,6 +66,7 @@ describe('redrive move', () => {
       'lane',
       'policy',
       'task',
+      'record',
       'operation',
       'operation_tally',
       'group',

@@ -36,6 +36,7 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   lane: 'lanes',
   policy: 'policies',
   task: 'tasks',
+  record: 'records',
   operation: 'operations',
   operation_tally: 'outcomes of operations',
   group: 'failure groups',

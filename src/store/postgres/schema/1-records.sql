@@ -1,6 +1,18 @@
 -- Records about many tasks: runs, operations, failure groups and budgets. Counts are changes to be summed up, as in
 -- 1-tables.sql.
 
+-- Records of features whose state is a JSON document: src/store/port/record-port.ts tells more. `place` is a time.
+CREATE TABLE redrive.record (
+  type  text COLLATE "C" NOT NULL,
+  id    text COLLATE "C" NOT NULL,
+  place bigint  NOT NULL,
+  open  boolean NOT NULL,
+  state text    NOT NULL,
+  PRIMARY KEY (type, id)
+) WITH (fillfactor = 70);
+CREATE INDEX record_place ON redrive.record (type, place, id);
+CREATE INDEX record_open  ON redrive.record (type, place, id) WHERE open;
+
 -- Runs of pipelines. A run's record is JSON in `state`; the other columns are what statements search by. `dead` is the
 -- number of dead items when the run last ended. `forgotten`: it is being pruned, and shown no more. `next_check` is how
 -- many items must have been processed before the budget is looked at again; other stores use it.

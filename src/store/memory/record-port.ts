@@ -1,0 +1,53 @@
+import type { RecordPort, StoredRecord } from '../port/record-port.js'
+import { compareTexts } from '../rules/cursor.js'
+
+/** The records of a memory store. */
+export class MemoryRecords implements RecordPort {
+  readonly #types = new Map<string, Map<string, StoredRecord>>()
+
+  get(type: string, id: string): StoredRecord | undefined {
+    return this.#of(type).get(id)
+  }
+
+  lock(type: string, ids: readonly string[]): StoredRecord[] {
+    return [...new Set(ids)].sort(compareTexts).flatMap(id => this.get(type, id) ?? [])
+  }
+
+  lockDue(type: string, upTo: number, limit: number): StoredRecord[] {
+    return this.#upTo(type, upTo, limit, true)
+  }
+
+  list(type: string, after: string, limit: number): StoredRecord[] {
+    return [...this.#of(type).values()]
+      .filter(({ id }) => compareTexts(id, after) > 0)
+      .sort((a, b) => compareTexts(a.id, b.id))
+      .slice(0, limit)
+  }
+
+  save(type: string, records: readonly StoredRecord[]): void {
+    for (const record of records) this.#of(type).set(record.id, record)
+  }
+
+  drop(type: string, ids: readonly string[]): void {
+    for (const id of ids) this.#of(type).delete(id)
+  }
+
+  dropClosed(type: string, upTo: number, limit: number): number {
+    const closed = this.#upTo(type, upTo, limit, false)
+    for (const { id } of closed) this.#of(type).delete(id)
+    return closed.length
+  }
+
+  #upTo(type: string, upTo: number, limit: number, areOpen: boolean): StoredRecord[] {
+    return [...this.#of(type).values()]
+      .filter(({ isOpen, place }) => isOpen === areOpen && place <= upTo)
+      .sort((a, b) => a.place - b.place || compareTexts(a.id, b.id))
+      .slice(0, limit)
+  }
+
+  #of(type: string): Map<string, StoredRecord> {
+    const records = this.#types.get(type) ?? new Map<string, StoredRecord>()
+    this.#types.set(type, records)
+    return records
+  }
+}

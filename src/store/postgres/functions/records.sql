@@ -1,0 +1,86 @@
+-- Records of any type: src/store/port/record-port.ts tells what they are. They are passed as a JSON array of
+-- {id, place, isOpen, state}.
+
+CREATE OR REPLACE FUNCTION redrive.record_json(this redrive.record) RETURNS json LANGUAGE sql STABLE AS $$
+  SELECT json_build_object('id', this.id, 'place', this.place, 'isOpen', this.open, 'state', this.state)
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.get_records(of_type text, ids text[]) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(redrive.record_json(record)), '[]')
+    FROM redrive.record WHERE type = of_type AND id = ANY (ids)
+  );
+END
+$$;
+
+-- Records behind an id, in the order of their ids.
+CREATE OR REPLACE FUNCTION redrive.list_records(of_type text, after text, up_to int) RETURNS json
+LANGUAGE plpgsql STABLE /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(redrive.record_json(page)), '[]')
+    FROM (
+      SELECT * FROM redrive.record WHERE type = of_type AND id > after ORDER BY id LIMIT up_to
+    ) AS page
+  );
+END
+$$;
+
+-- In the order of their ids, so that nobody waits in a circle.
+CREATE OR REPLACE FUNCTION redrive.lock_records(of_type text, ids text[]) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(redrive.record_json(locked)), '[]')
+    FROM (
+      SELECT * FROM redrive.record WHERE type = of_type AND id = ANY (ids) ORDER BY id FOR UPDATE
+    ) AS locked
+  );
+END
+$$;
+
+-- Open records up to a place, the first ones first, without those that another transaction has locked.
+CREATE OR REPLACE FUNCTION redrive.lock_due_records(of_type text, up_to_place bigint, up_to int) RETURNS json
+LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(redrive.record_json(locked)), '[]')
+    FROM (
+      SELECT * FROM redrive.record WHERE type = of_type AND open AND place <= up_to_place
+      ORDER BY place, id LIMIT up_to FOR UPDATE SKIP LOCKED
+    ) AS locked
+  );
+END
+$$;
+
+-- Adds records, or replaces them.
+CREATE OR REPLACE FUNCTION redrive.save_records(of_type text, records json) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  INSERT INTO redrive.record (type, id, place, open, state)
+  SELECT of_type, id, place, "isOpen", state
+  FROM json_to_recordset(records) AS given (id text, place bigint, "isOpen" boolean, state text)
+  ORDER BY id COLLATE "C"
+  ON CONFLICT (type, id) DO UPDATE SET place = excluded.place, open = excluded.open, state = excluded.state;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.drop_records(of_type text, ids text[]) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  DELETE FROM redrive.record WHERE type = of_type AND id = ANY (ids);
+END
+$$;
+
+-- Drops records up to a place that are not open, the first ones first. Returns how many.
+CREATE OR REPLACE FUNCTION redrive.drop_closed_records(of_type text, up_to_place bigint, up_to int) RETURNS int
+LANGUAGE plpgsql /* verb */ AS $$
+DECLARE
+  count int;
+BEGIN
+  DELETE FROM redrive.record WHERE type = of_type AND id = ANY (ARRAY(
+    SELECT id FROM redrive.record WHERE type = of_type AND NOT open AND place <= up_to_place
+    ORDER BY place, id LIMIT up_to FOR UPDATE SKIP LOCKED
+  ));
+  GET DIAGNOSTICS count = ROW_COUNT;
+  RETURN count;
+END
+$$;
