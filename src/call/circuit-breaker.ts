@@ -1,8 +1,14 @@
-import { type Duration, OptionError, parseDuration, RateLimitedError, type Verdict } from '../policy/index.js'
+import {
+  type Duration,
+  OptionError,
+  parseDuration,
+  RateLimitedError,
+  RedriveError,
+  type Verdict,
+} from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { type BreakerWindow, FailuresInARow, RecentCalls, RecentTime } from './breaker-window.js'
 import { namedInstances } from './named-instances.js'
-import { tell } from './tell.js'
 
 /**
  * Controls when a circuit breaker opens, and for how long. It opens after `consecutiveFailures`, or else by the rate of
@@ -257,4 +263,17 @@ function count(option: string, value: number): number {
 function inRange(option: string, value: number, isValid: boolean, expected: string): number {
   if (!isValid) throw new OptionError(option, `Circuit breaker: '${option}' must be ${expected}, got ${value}.`)
   return value
+}
+
+/** Calls a listener. If it throws or rejects, that is a warning: a listener never touches the work. */
+function tell<T>(listener: (event: T) => unknown, event: T): void {
+  try {
+    Promise.resolve(listener(event)).catch(warn)
+  } catch (error) {
+    warn(error)
+  }
+}
+
+function warn(cause: unknown): void {
+  process.emitWarning(new RedriveError('listener_failed', 'A listener of a circuit breaker failed.', { cause }))
 }

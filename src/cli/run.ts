@@ -14,7 +14,6 @@ import { addOps } from './commands/ops/ops.js'
 import { addPipeline } from './commands/pipeline/pipeline.js'
 import { addPolicy } from './commands/policy/policy.js'
 import { addQueue } from './commands/queue/queue.js'
-import { addHelp } from './commands/shared/help.js'
 import { addAudit } from './commands/store/audit.js'
 import { addBackup } from './commands/store/backup.js'
 import { addMigrate } from './commands/store/migrate.js'
@@ -29,6 +28,7 @@ import { ExitCode, errorText, UsageError } from './errors.js'
 import { inProject } from './project.js'
 import { whileSuggesting } from './suggest.js'
 import { type Console, consoleOf } from './terminal/console.js'
+import { quoted } from './terminal/visible.js'
 
 /** Longer lines are harder to read. */
 const HELP_WIDTH = 80
@@ -154,4 +154,27 @@ function versionOfPackage(): string {
   const json: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
   const hasVersion = typeof json === 'object' && json !== null && 'version' in json
   return hasVersion ? String(json.version) : 'unknown'
+}
+
+/** Adds `redrive help`, for any command: `redrive help dlq ls` is `redrive dlq ls --help`. */
+function addHelp(program: Command): void {
+  program
+    .command('help')
+    .description('Print the help of a command')
+    .argument('[command...]', 'Words of the command, such as dlq ls')
+    .action((words: string[]) => commandNamed(program, words).outputHelp())
+}
+
+function commandNamed(program: Command, words: readonly string[]): Command {
+  return words.reduce((command, word) => {
+    const found = command.commands.find(each => each.name() === word || each.aliases().includes(word))
+    if (found !== undefined) return found
+    const names = command.commands.map(each => each.name()).join(', ')
+    const known = names === '' ? 'It has no commands of its own.' : `It has: ${names}.`
+    throw new UsageError(`${quoted(pathOf(command))} has no command ${quoted(word)}. ${known}`)
+  }, program)
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`
 }

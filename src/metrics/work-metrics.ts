@@ -1,7 +1,7 @@
 import type * as promClient from 'prom-client'
+import type { Verdict } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { GaveUp, RetryScheduled, Sink } from '../telemetry/index.js'
-import { codeClass } from './code-class.js'
+import { errorType, type GaveUp, type RetryScheduled, type Sink } from '../telemetry/index.js'
 import { kindOf, LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 import { type Watched, watch } from './watched.js'
@@ -148,4 +148,24 @@ function gaveUp(metrics: Metrics, labels: WorkLabels, event: GaveUp): void {
 /** Whether an attempt failed. Work may also be refused before its next attempt, and then the reason is all there is to say. */
 function wasAttempted({ verdict, reason }: GaveUp): boolean {
   return verdict.code !== reason
+}
+
+/** A class of codes: few values, whatever codes services and users invent. */
+type CodeClass = 'http_4xx' | 'http_5xx' | 'rate_limited' | 'timeout' | 'network' | 'lost' | 'other'
+
+/** The class of a verdict's code, as a label. */
+function codeClass(verdict: Verdict): CodeClass {
+  if (verdict.code === 'lost') return 'lost'
+  switch (errorType(verdict)) {
+    case 'rate_limit':
+      return 'rate_limited'
+    case 'timeout':
+      return 'timeout'
+    case 'server_error':
+      return 'http_5xx'
+    case 'network_error':
+      return 'network'
+    case 'unknown':
+      return /^http_4\d\d$/.test(verdict.code) ? 'http_4xx' : 'other'
+  }
 }

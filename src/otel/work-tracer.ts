@@ -3,8 +3,10 @@ import type { AttemptSpan, TracedAttempt, Tracer } from '../attempt/index.js'
 import type { Api } from './api.js'
 import { attemptAttributes, callAttributes } from './attributes.js'
 import { quietly } from './quietly.js'
-import { VERSION } from './version.js'
 import { WorkSpan } from './work-span.js'
+
+/** The version of this package, as a constant: in a bundle, no package.json of ours lies beside the code. */
+const VERSION = '0.1.0'
 
 /** Makes spans of attempts, by the semantic conventions for messaging. */
 export class WorkTracer implements Tracer {

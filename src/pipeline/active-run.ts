@@ -10,7 +10,6 @@ import type { ItemResult, RunHandle } from './run-handle.js'
 import { checkLiveOptions, checkStageNames, type LiveOptions } from './run-options.js'
 import { RunResult } from './run-result.js'
 import { changedSettings } from './run-settings.js'
-import { Signal } from './signal.js'
 import type { Snapshot } from './snapshot.js'
 import type { SourceReader } from './source-reader.js'
 
@@ -179,5 +178,24 @@ export class ActiveRun<Out> implements RunHandle<Out>, RunFollower {
     if (endedAt !== undefined) return true
     if (status === 'stopped') return counts.running === 0
     return status === 'interrupted' && !this.#isReading && counts.waiting + counts.running === 0
+  }
+}
+
+/** Wakes all that wait for it, each time that it is rung. */
+class Signal {
+  #promise: Promise<void> | undefined
+  #resolve: () => void = () => {}
+
+  /** Resolves when it is rung next. */
+  next(): Promise<void> {
+    this.#promise ??= new Promise(resolve => {
+      this.#resolve = resolve
+    })
+    return this.#promise
+  }
+
+  ring(): void {
+    this.#resolve()
+    this.#promise = undefined
   }
 }

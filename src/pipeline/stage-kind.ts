@@ -1,17 +1,19 @@
 import type { Returned } from '../attempt/index.js'
 import type { KindOptions, WorkKind } from '../engine/internal.js'
 import { hashJson } from '../policy/index.js'
-
+import { plainJson, problemOf } from '../policy/internal.js'
 import { type ClaimedTask, type Cost, itemKind, type StoreContract } from '../store/internal.js'
 import { isLater, isSkip } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { queueClock } from '../time/index.js'
 import { BatchCalls } from './batch-calls.js'
-import { StageCostError } from './errors.js'
+import { StageCostError, StageValueError } from './errors.js'
 import { itemContext, ownId } from './item-context.js'
 import type { StageCode } from './stage.js'
-import { stageValue } from './stage-value.js'
 import { validCost } from './valid-cost.js'
+
+/** A longer value belongs in a file or a table, with a reference to it in the item. */
+const MAX_VALUE = 2 ** 20
 
 /** The part of a pipeline that its stages need to know. */
 export interface StageHome {
@@ -93,4 +95,25 @@ export function costOf(stage: StageCode, input: unknown, item: string): Cost | u
 
 function itemWork(pipeline: string, { id, key, category }: ClaimedTask): Work {
   return { kind: 'item', id, name: `${pipeline}/${category}`, pipeline, run: key, stage: category }
+}
+
+/** The JSON of a value that a last stage returned. Nothing is a good result too. */
+function stageValue(stage: string, item: string, value: unknown): string | undefined
+/** The JSON of a value that goes on to the next stage. */
+function stageValue(stage: string, item: string, value: unknown, next: string): string
+function stageValue(stage: string, item: string, value: unknown, next?: string): string | undefined {
+  const json = toJson(stage, item, value)
+  if (json === undefined && next !== undefined)
+    throw new StageValueError(stage, item, `it is undefined, and the stage '${next}' comes next.`)
+  if (json !== undefined && json.length > MAX_VALUE)
+    throw new StageValueError(stage, item, `it is ${json.length} characters long, and ${MAX_VALUE} are allowed.`)
+  return json
+}
+
+function toJson(stage: string, item: string, value: unknown): string | undefined {
+  try {
+    return plainJson(value)
+  } catch (error) {
+    throw new StageValueError(stage, item, `${problemOf(error)}.`)
+  }
 }

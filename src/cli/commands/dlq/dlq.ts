@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { explainTask, type TaskExplanation } from '../../../operate/index.js'
 import { isText } from '../../../operate/internal.js'
-import { isItem } from '../../../store/internal.js'
+import { isItem, pipelineOf } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -25,7 +25,10 @@ import { addDiscard } from './discard.js'
 import { addEdit } from './edit.js'
 import { addExport } from './export.js'
 import { addRedrive } from './redrive.js'
-import { redriveCommands } from './redrive-commands.js'
+
+/** From this number on, a few go first. */
+const MANY = 20
+const CANARY = 10
 
 /** Adds `redrive dlq`. */
 export function addDlq(program: Command, context: CommandContext): void {
@@ -110,4 +113,18 @@ function letterText(letter: TaskExplanation, commands: readonly string[], consol
     // Never wrapped, so that they can be copied.
     ...commands.map(command => `    ${paint.cyan(command)}`),
   ].join('\n')
+}
+
+/** The command lines that redrive a dead letter, and all others like it if there are any. */
+function redriveCommands(letter: Pick<TaskExplanation, 'id' | 'kind' | 'errorCode' | 'group' | 'alike'>): string[] {
+  const { id, kind, errorCode, group, alike } = letter
+  const one = suggest('dlq redrive', {}, id)
+  if (alike < 2) return [one]
+  const canary = alike > MANY ? { '--canary': CANARY } : {}
+  if (group !== null && !isItem(letter)) return [one, suggest('dlq redrive', { '--group': group, ...canary })]
+  if (errorCode === null) return [one]
+  if (isItem(letter)) {
+    return [one, suggest('pipeline reprocess', { '--pipeline': pipelineOf(letter), '--error': errorCode })]
+  }
+  return [one, suggest('dlq redrive', { '--kind': kind, '--code': errorCode, ...canary })]
 }

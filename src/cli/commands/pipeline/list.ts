@@ -2,13 +2,12 @@ import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { reportRun, runView, writeResults } from '../../../operate/index.js'
 import { ratesOfRun } from '../../../operate/internal.js'
-
 import { RUN_STATUSES, type RunRecord, type RunStatus, type StoreStats } from '../../../store/internal.js'
+
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import { writeOne, writeResult } from '../../terminal/output.js'
 import { withProgress } from '../../terminal/progress.js'
-import { isUnattended } from '../ops/unattended.js'
 import { withStore } from '../shared/open-store.js'
 import { type CommonOptions, nonEmpty, withCommonOptions, withPageOptions } from '../shared/options.js'
 import { type PageOptions, printList } from '../shared/print-list.js'
@@ -142,4 +141,12 @@ function exportRun(
       return ExitCode.done
     }),
   )
+}
+
+/**
+ * Whether a run has items left and nobody works on them: its process was killed. Nobody can tell while the lease of a process
+ * that is gone still runs. A run whose reader is gone is `interrupted`.
+ */
+function isUnattended({ status, isRead }: Pick<RunRecord, 'status' | 'isRead'>, stats: StoreStats): boolean {
+  return status === 'running' && isRead && stats.workers === 0
 }

@@ -4,10 +4,9 @@ import { releaseOf } from '../../../engine/internal.js'
 import { type MetricsRegistry, storeMetrics, workMetrics } from '../../../metrics/index.js'
 import { type Notifier, type NotifyOptions, notify } from '../../../notify/index.js'
 import { untilEmpty } from '../../../operate/index.js'
-
 import { itemKind, type StoreContract } from '../../../store/internal.js'
 import { type Outage, Worker } from '../../../task/index.js'
-import { fanOut, logTo, redact, type Sink } from '../../../telemetry/index.js'
+import { fanOut, logTo, redact, type Sink, type WorkEvent } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, errorText } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -15,7 +14,6 @@ import type { Console } from '../../terminal/console.js'
 import { consoleLogger } from '../../terminal/console-logger.js'
 import { writeOne } from '../../terminal/output.js'
 import { type Signals, signalsOf } from '../../terminal/signals.js'
-import { Tally } from '../ops/tally.js'
 import { FewDeaths } from '../pipeline/few-deaths.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from '../shared/metrics-options.js'
 import { openStore, storeUrl } from '../shared/open-store.js'
@@ -211,4 +209,29 @@ function workText({ tasks, pipelines }: Work, where: string, concurrency: number
     ...(names === '' ? [] : [`works on items of ${names}${kinds === '' ? ` of ${where}` : ''}`]),
   ]
   return all.join(', and ')
+}
+
+/** Counts the outcomes of a worker's attempts. */
+class Tally {
+  #succeeded = 0
+  #retries = 0
+  #deferrals = 0
+  #dead = 0
+
+  add({ type }: WorkEvent): void {
+    if (type === 'attempt_succeeded') this.#succeeded++
+    if (type === 'retry_scheduled') this.#retries++
+    if (type === 'deferred') this.#deferrals++
+    if (type === 'gave_up') this.#dead++
+  }
+
+  counts() {
+    return { succeeded: this.#succeeded, retries: this.#retries, deferrals: this.#deferrals, dead: this.#dead }
+  }
+
+  text(): string {
+    const { succeeded, retries, deferrals, dead } = this.counts()
+    const deferred = deferrals === 0 ? '' : `, ${deferrals} deferred`
+    return `${succeeded} succeeded, ${retries} ${retries === 1 ? 'retry' : 'retries'} scheduled${deferred}, ${dead} dead`
+  }
 }
