@@ -166,16 +166,10 @@ const GET = /* sql */ `
 
 const PAYLOADS = /* sql */ `SELECT id, payload FROM redrive.task WHERE id = ANY ($1::text[])`
 
-/**
- * The attempt that a task succeeded with is in its own row. Rows without a category are from before version 9, when a task
- * never changed its own.
- */
+/** The attempt that a task succeeded with is in its own row. */
 const LEDGERS = /* sql */ `
   SELECT task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason, error_class, error_code,
-    retry_after, error, random, policy, before, failure_group, coalesce(category, (
-      SELECT lane.category FROM redrive.lane
-      WHERE lane.id = (SELECT own.lane FROM redrive.task AS own WHERE own.id = ledger.task)
-    )) AS category, version, call, stack, trace, release
+    retry_after, error, random, policy, before, failure_group, category, version, call, stack, trace, release
   FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,

@@ -57,9 +57,9 @@ const SOURCES: Readonly<Partial<Record<Section, string>>> = {
   ) AS group_tally`,
 }
 
-/** A category is never NULL here, except in rows from before version 9, when a task never changed its own. */
+/** A category is never NULL here. */
 function exportedColumn(column: string): string {
-  return column === 'category' ? `nullif(coalesce(ledger.category, lane.category), '') AS category` : `ledger.${column}`
+  return column === 'category' ? `nullif(ledger.category, '') AS category` : `ledger.${column}`
 }
 
 function importedColumn(column: string): string {

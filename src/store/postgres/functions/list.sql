@@ -52,7 +52,7 @@ BEGIN
     WHERE ended.state = of_state AND ended.at <= coalesce(before, 9223372036854775807)
       AND coalesce((ended.at, one.id) < (before, before_id), true)
       AND CASE
-        WHEN wanted IS NOT NULL THEN coalesce(ended.task_lanes && wanted, true)
+        WHEN wanted IS NOT NULL THEN ended.task_lanes && wanted
         WHEN cardinality(ended.task_lanes) = 1 THEN redrive.matches_lane(ended.task_lanes[1], of_kind, of_category, of_key)
         ELSE true
       END

@@ -105,7 +105,7 @@ BEGIN
         SELECT ended.at, one.id FROM redrive.ended CROSS JOIN unnest(ended.tasks) AS one (id)
         WHERE ended.state = redrive.state_dead() AND ended.at >= after AND ended.at <= died_until
           AND (ended.at, one.id) > (after, after_id)
-          AND (wanted IS NULL OR coalesce(ended.task_lanes && wanted, true))
+          AND (wanted IS NULL OR ended.task_lanes && wanted)
         ORDER BY ended.at, one.id
       ) AS listed
       CROSS JOIN LATERAL (
@@ -194,9 +194,10 @@ BEGIN
       -count(*) FILTER (WHERE state = redrive.state_cancelled())
     FROM moved_task GROUP BY lane
   ), listed AS (
-    INSERT INTO redrive.ended (state, at, lane, tasks)
-    SELECT redrive.state_dead(), (before ->> 'changedAt')::bigint, redrive.item_lane(lane), array_agg(id) FROM moved_task
-    GROUP BY 2, 3
+    INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
+    SELECT redrive.state_dead(), (before ->> 'changedAt')::bigint, redrive.item_lane(lane), array_agg(id),
+      array_agg(DISTINCT lane)
+    FROM moved_task GROUP BY 2, 3
   )
   UPDATE redrive.task
   SET state = redrive.state_dead(), round = task.round + 1, started_at = (before ->> 'startedAt')::bigint,

@@ -231,7 +231,7 @@ CREATE TABLE redrive.ended (
   at         bigint   NOT NULL,
   lane       bigint,    -- of items; NULL for other tasks, which are pruned one by one
   tasks      text[] COLLATE "C" NOT NULL,
-  task_lanes bigint[]   -- so that lists of other lanes pass them over; NULL: not known
+  task_lanes bigint[] NOT NULL  -- so that lists of other lanes pass them over
 );
 ALTER TABLE redrive.ended REPLICA IDENTITY FULL;
 CREATE INDEX ended_at    ON redrive.ended (state, at);
@@ -280,7 +280,7 @@ CREATE TABLE redrive.ledger (
   stack         text,
   random        float8,
   policy        text,
-  category      text,
+  category      text   NOT NULL,
   version       text,
   call          text,
   trace         text,

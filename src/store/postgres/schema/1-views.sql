@@ -5,7 +5,7 @@
 
 -- Every attempt: those in the ledger, and those that tasks succeeded with, which are in the task's own row.
 CREATE VIEW redrive.attempts WITH (security_barrier) AS
-  SELECT ledger.task, lane.kind, coalesce(ledger.category, lane.category) AS category, lane.key, ledger.sequence,
+  SELECT ledger.task, lane.kind, ledger.category, lane.key, ledger.sequence,
     ledger.attempt, ledger.outcome, ledger.error_class AS class, ledger.error_code AS code, ledger.error, ledger.reason,
     ledger.delay_ms, ledger.worker, to_timestamp(ledger.started_at / 1000.0) AS started_at,
     to_timestamp(ledger.ended_at / 1000.0) AS ended_at, ledger.ended_at - ledger.started_at AS duration_ms,
