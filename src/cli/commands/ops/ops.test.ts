@@ -193,7 +193,7 @@ it('says why nothing was moved, what to do, and fails, if no live worker runs th
 })
 
 it('exits as the act would after a dry run of a discard and of a cancellation', async () => {
-  await folder.inStore(store => deadLetters(store, [{ id: 'a' }, { id: 'i', kind: 'pipeline:p' }]))
+  await folder.inStore(store => deadLetters(store, [{ id: 'a' }, { id: 'i', kind: 'pipeline:p', key: 'r' }]))
   const discard = (...flags: string[]) => folder.redrive(['dlq', 'discard', '--why', 'gone', '--all', ...flags])
   expect((await discard('--dry-run')).code).toBe(3)
   expect((await discard('--yes')).code).toBe(3)
@@ -441,7 +441,7 @@ it('says why a task that runs, has ended or is an item cannot be edited', async 
     await store.cancel(['a'])
     await store.enqueue([{ id: 'b', kind: 'k', payload: '{}' }])
     await store.claim({ worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['k'] }], limit: 1, isIdle: true })
-    await store.enqueue([{ id: 'c', kind: 'pipeline:p', payload: '{}' }])
+    await store.enqueue([{ id: 'c', kind: 'pipeline:p', key: 'r', payload: '{}' }])
   })
   expect(await edit('a')).toContain("'a' cannot be edited: it has ended (cancelled), and does not run again.")
   expect(await edit('b')).toContain("'b' cannot be edited: it is running.")
