@@ -33,6 +33,10 @@ interface ModelBudget {
   /** When first attempts ended, and when retries were let through. */
   readonly firsts: number[]
   readonly passes: number[]
+  /** When the floor had nothing, as the retries that it let through last have left it. */
+  floor: { readonly at: number; readonly passedAt: number }
+  /** When its retries got their present settings: the bound holds for windows from then on. */
+  retriesSince: number
   /** Whether the settlements of the present call may open the gate, and whether they must. */
   mayOpen: boolean
   mustOpen: boolean
@@ -40,14 +44,17 @@ interface ModelBudget {
   mayClose: boolean
 }
 
-/** Budgets count in steps of the store's clock. */
+/** Budgets count in steps of the store's clock: in finer ones if retries are counted in a short window. */
 const STEP_MS = 10_000
+const FINE_STEP_MS = 1000
 const LONGEST_HOLD_MS = 600_000
 /** A gate whose probe was never heard of again lets another one through after this time. */
 const LOST_PROBE_MS = 60_000
 
 /** Before a call. */
 const UNDECIDED = { mayOpen: false, mustOpen: false, mayClose: false }
+
+const NO_FLOOR = { at: 0, passedAt: 0 }
 
 const CLOSED: GateRecord = { state: 'closed', since: undefined, until: undefined, holds: 0, cause: undefined }
 
@@ -62,18 +69,23 @@ export class BudgetModel {
     return this.#budgets.size === 0
   }
 
-  set(scope: BudgetScope, settings: ModelBudgetSettings): void {
+  set(scope: BudgetScope, settings: ModelBudgetSettings, now: number): void {
     const known = this.#budgets.get(nameOf(scope))
     // Copied: generated objects may have no prototype, and that is no difference.
     const failuresOf = ({ failures }: ModelBudgetSettings) => ({ ...failures })
     const isSame = known !== undefined && isDeepStrictEqual(failuresOf(known.settings), failuresOf(settings))
-    const kept = { firsts: known?.firsts ?? [], passes: known?.passes ?? [], ...UNDECIDED }
+    const { firsts = [], passes = [], floor = NO_FLOOR, retriesSince = now } = known ?? {}
+    const kept = { firsts, passes, floor, retriesSince, settings: known?.settings ?? {}, ...UNDECIDED }
     const fresh = { gate: CLOSED, attempts: [], probes: noProbes() }
-    this.#budgets.set(nameOf(scope), { ...(isSame ? known : { ...fresh, ...kept }), scope, settings })
-    const { retries } = settings
-    if (retries?.dependency === undefined) return
-    for (const other of this.#budgets.values())
-      if (other.settings.retries?.dependency === retries.dependency) other.settings = { ...other.settings, retries }
+    const budget: ModelBudget = { ...(isSame ? known : { ...fresh, ...kept }), scope }
+    this.#budgets.set(nameOf(scope), budget)
+    budget.settings = { ...budget.settings, failures: settings.failures }
+    setRetries(budget, settings.retries, now)
+    for (const other of this.#budgets.values()) {
+      const { dependency } = other.settings.retries ?? {}
+      if (dependency !== undefined && dependency === settings.retries?.dependency)
+        setRetries(other, settings.retries, now)
+    }
   }
 
   settingsOf(scope: BudgetScope): ModelBudgetSettings | undefined {
@@ -164,24 +176,40 @@ export class BudgetModel {
   pass(names: readonly string[], now: number): void {
     const [name = ''] = names
     assert.ok(names.length <= this.retriesLeft(name, now), `${name} let ${names.length} through`)
-    for (const one of names) this.#budgets.get(one)?.passes.push(now)
-    const { settings, firsts, passes } = this.#together(name)
+    const { settings, firsts, retriesSince, floorAt } = this.#together(name, now)
     assert.ok(settings.retries !== undefined, `${name} lets retries through and is no budget`)
     const { share, windowMs, floor } = settings.retries
+    const { burst, eachMs } = floorOf(settings.retries)
+    const nothingAt = Math.max(floorAt, now - burst * eachMs) + names.length * eachMs
+    for (const one of names) {
+      const budget = this.#budgets.get(one)
+      budget?.passes.push(now)
+      if (budget !== undefined) budget.floor = { at: Math.min(nothingAt, now + windowMs), passedAt: now }
+    }
     const within = (times: readonly number[]) => times.filter(at => at > now - windowMs).length
     const most = Math.max(share * within(firsts), (floor * windowMs) / 1000)
-    assert.ok(within(passes) <= most + 1e-9, `${name} let ${within(passes)} through in a window`)
+    const passed = within(this.#together(name, now).passes.filter(at => at >= retriesSince))
+    assert.ok(passed <= most + 1e-9, `${name} let ${passed} through in a window`)
   }
 
   /** How many retries a budget, and those that share its allowance, let through now. */
   retriesLeft(name: string, now: number): number {
-    const budget = this.#together(name)
+    const budget = this.#together(name, now)
     if (budget.settings.retries === undefined) return 0
-    const { share, windowMs, floor } = budget.settings.retries
-    const { first, retried } = retryFigures(budget, windowMs, now)
-    const lately = budget.passes.filter(at => stepOf(at) === stepOf(now)).length
-    const always = Math.min((floor * windowMs) / 1000 - retried, Math.max(1, floor * (STEP_MS / 1000)) - lately)
-    return Math.max(0, Math.floor(Math.max(share * first - retried, always) + 1e-9))
+    const { first, retried } = retryFigures(budget, budget.settings.retries, now)
+    const { burst, eachMs } = floorOf(budget.settings.retries)
+    const saved = Math.min(burst, (now - budget.floorAt + 0.001) / eachMs)
+    return Math.max(0, Math.floor(Math.max(budget.settings.retries.share * first - retried + 1e-9, saved)))
+  }
+
+  /** When a claim should ask for retries again that a budget holds. */
+  nextAsk(name: string, now: number): number {
+    const { settings, floorAt } = this.#together(name, now)
+    if (settings.retries === undefined) return Infinity
+    const { burst, eachMs } = floorOf(settings.retries)
+    const some = Math.ceil(burst / 2) * eachMs
+    const at = Math.ceil(floorAt + some - 0.001)
+    return Math.min(at > now ? at : Math.ceil(now + some), stepOf(now, STEP_MS) + STEP_MS)
   }
 
   /**
@@ -209,7 +237,7 @@ export class BudgetModel {
       const { retries } = budget.settings
       if (retries === undefined) assert.equal(record.retries, undefined)
       else {
-        const figures = { ...retryFigures(this.#together(name), retries.windowMs, now), held: heldBy(name) }
+        const figures = { ...retryFigures(this.#together(name, now), retries, now), held: heldBy(name) }
         const { nextAt, dependency, ...shown } = record.retries ?? {}
         const { dependency: expected, ...settings } = retries
         assert.deepEqual(shown, { ...settings, ...figures }, `the retries of ${name}`)
@@ -225,11 +253,17 @@ export class BudgetModel {
   }
 
   /** The settings of a budget, with the figures of all that share its allowance. */
-  #together(name: string): Pick<ModelBudget, 'settings' | 'firsts' | 'passes'> {
-    const sharing = [...this.#budgets].filter(([other]) => this.allowanceOf(other) === this.allowanceOf(name))
-    const firsts = sharing.flatMap(([, budget]) => budget.firsts)
-    const passes = sharing.flatMap(([, budget]) => budget.passes)
-    return { settings: this.#budgets.get(name)?.settings ?? {}, firsts, passes }
+  #together(name: string, now: number) {
+    const named = [...this.#budgets].filter(([other]) => this.allowanceOf(other) === this.allowanceOf(name))
+    const sharing = named.map(([, budget]) => budget)
+    const { settings = {} } = this.#budgets.get(name) ?? {}
+    return {
+      settings,
+      firsts: sharing.flatMap(({ firsts }) => firsts),
+      passes: sharing.flatMap(({ passes }) => passes),
+      retriesSince: Math.max(0, ...sharing.map(({ retriesSince }) => retriesSince)),
+      floorAt: Math.max(0, ...sharing.map(budget => (isForgotten(budget, now) ? 0 : budget.floor.at))),
+    }
   }
 
   #covering({ kind, category }: Lane): ModelBudget[] {
@@ -242,9 +276,24 @@ export function isCovering(scope: BudgetScope, { kind, category }: Omit<Lane, 'k
   return scope.kind === kind && (scope.category ?? category) === category
 }
 
-/** The beginning of the next step: held retries are worth asking for again then. */
-export function nextStep(now: number): number {
-  return stepOf(now) + STEP_MS
+function setRetries(budget: ModelBudget, retries: RetryRules | undefined, now: number): void {
+  const isSame = isDeepStrictEqual({ ...budget.settings.retries }, { ...retries })
+  budget.settings = { failures: budget.settings.failures, retries }
+  if (!isSame) Object.assign(budget, { floor: NO_FLOOR, retriesSince: now })
+}
+
+/** How many retries a floor saves up, and how long each takes: with those saved, a window never has more than it is worth. */
+function floorOf({ floor, windowMs }: RetryRules) {
+  const quota = Math.floor((floor * windowMs) / 1000 + 1e-9)
+  const burst = Math.min(Math.ceil(floor), 1 + Math.floor(quota / 100))
+  return { burst, eachMs: windowMs / (quota - burst + 1) }
+}
+
+/** Whether the window has none of the retries that a budget has let through. */
+function isForgotten({ settings, floor }: ModelBudget, now: number): boolean {
+  const { windowMs = 0 } = settings.retries ?? {}
+  const stepMs = stepMsOf(windowMs)
+  return stepOf(floor.passedAt, stepMs) <= now - windowMs - stepMs
 }
 
 /** Checks that a gate is as it was, or has opened for a reason, and takes it over. Returns whether it has opened. */
@@ -300,15 +349,24 @@ function isExceeded(budget: ModelBudget, now: number): boolean {
 
 function recentOf({ attempts, settings }: ModelBudget, now: number): BudgetRecord['recent'] {
   const windowMs = settings.failures?.windowMs ?? 0
-  const recent = attempts.filter(({ at }) => stepOf(at) > now - windowMs)
+  const recent = attempts.filter(({ at }) => stepOf(at, STEP_MS) > now - windowMs)
   return { attempts: recent.length, failed: recent.filter(({ isFailed }) => isFailed).length }
 }
 
-function retryFigures({ firsts, passes }: Pick<ModelBudget, 'firsts' | 'passes'>, windowMs: number, now: number) {
+function retryFigures(
+  { firsts, passes }: Pick<ModelBudget, 'firsts' | 'passes'>,
+  { windowMs }: RetryRules,
+  now: number,
+) {
+  const stepMs = stepMsOf(windowMs)
   return {
-    first: firsts.filter(at => stepOf(at) > now - windowMs).length,
-    retried: passes.filter(at => stepOf(at) > now - windowMs - STEP_MS).length,
+    first: firsts.filter(at => stepOf(at, stepMs) > now - windowMs).length,
+    retried: passes.filter(at => stepOf(at, stepMs) > now - windowMs - stepMs).length,
   }
+}
+
+function stepMsOf(windowMs: number): number {
+  return windowMs < 120_000 ? FINE_STEP_MS : STEP_MS
 }
 
 function stateOf({ since, until = 0 }: Pick<GateRecord, 'since' | 'until'>, now: number): GateRecord['state'] {
@@ -324,6 +382,6 @@ function nameOf({ kind, category }: BudgetScope): string {
   return JSON.stringify([kind, category])
 }
 
-function stepOf(at: number): number {
-  return at - (at % STEP_MS)
+function stepOf(at: number, stepMs: number): number {
+  return at - (at % stepMs)
 }

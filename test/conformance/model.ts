@@ -19,7 +19,7 @@ import type {
   Settled,
   Settlement,
 } from '../../src/store/internal.js'
-import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate, nextStep } from './budget-model.js'
+import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate } from './budget-model.js'
 
 /** A task as the model knows it. */
 export interface ModelTask extends Lane {
@@ -151,7 +151,7 @@ export class StoreModel {
   setBudget(scope: BudgetScope, settings: ModelBudgetSettings | undefined): boolean {
     const before = this.budgets.settingsOf(scope)
     const wasThere = settings === undefined && this.budgets.lift(scope)
-    if (settings !== undefined) this.budgets.set(scope, settings)
+    if (settings !== undefined) this.budgets.set(scope, settings, this.now)
     const isOfRetries = before?.retries !== undefined || settings?.retries !== undefined
     if (!isOfRetries || isDeepStrictEqual(before, settings)) return wasThere
     for (const task of this.tasks.values()) {
@@ -494,7 +494,10 @@ export class StoreModel {
       gates.filter(gate => gate.left <= 0 && isCovering(gate.scope, task)).map(({ nextLook }) => nextLook)
     const opening = this.#allowed(rooms).map(task => Math.max(this.#opensAt(task), ...looks(task)))
     const retries = this.budgeted.filter(task => roomOf(rooms, task) >= 0)
-    const times = [...opening, ...retries.map(({ dueAt }) => (dueAt > this.now ? dueAt : nextStep(this.now)))]
+    const asks = retries.map(({ dueAt, budget = '' }) =>
+      dueAt > this.now ? dueAt : this.budgets.nextAsk(budget, this.now),
+    )
+    const times = [...opening, ...asks]
     return Math.min(Infinity, ...times.filter(at => at > this.now))
   }
 

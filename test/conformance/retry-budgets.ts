@@ -19,6 +19,11 @@ import {
 
 const RETRIES = { share: 0.2, windowMs: 60_000, floor: 1 }
 const STEP_MS = 10_000
+const FLOORS = [
+  { kind: 'slow', windowMs: 20_000, floor: 0.3 },
+  { kind: 'even', windowMs: 10_000, floor: 2.5 },
+  { kind: 'fast', windowMs: 20_000, floor: 10 },
+]
 const AT_ONCE: Outcome = { type: 'retry', delayMs: 0, isBackoff: true }
 const IN_A_SECOND: Outcome = { type: 'retry', delayMs: 1000, isBackoff: true }
 
@@ -47,10 +52,52 @@ export const RETRY_BUDGETS: StoreBehaviours = {
       assert.deepEqual(await claimIds(store), [], `${second} s later`)
     }
     await advance((nextAt ?? 0) - (await store.now()))
-    assert.equal((await claimIds(store)).length, 10)
+    for (let second = 0; second < 10; second++) {
+      assert.equal((await claimIds(store)).length, 1, `${second} s after the window`)
+      assert.deepEqual(await claimIds(store), [])
+      await advance(1000)
+    }
+  },
+
+  async 'the floor comes evenly, and keeps its bound in every window'(store, advance) {
+    for (const { kind, windowMs, floor } of FLOORS) {
+      await store.budgets.set({ kind }, { retries: { share: 0.001, windowMs, floor } })
+      await addMany(store, 400, { kind })
+      await fail(store, (await claim(store, { kinds: [kind], limit: 400 })).tasks)
+      const passed: { readonly at: number; readonly count: number }[] = []
+      const start = await store.now()
+      for (let now = start; now < start + 2 * windowMs; now = await store.now()) {
+        const { tasks, nextAt = now } = await claim(store, { kinds: [kind], limit: 400 })
+        if (tasks.length > 0) passed.push({ at: now, count: tasks.length })
+        assert.ok(tasks.length <= Math.ceil(floor), `${kind} let ${tasks.length} through at once`)
+        await advance(Math.max(1, nextAt - now))
+      }
+      const within = (from: number, ms: number) =>
+        passed.reduce((sum, { at, count }) => sum + (at >= from && at < from + ms ? count : 0), 0)
+      const quota = (floor * windowMs) / 1000
+      for (const { at } of passed)
+        assert.ok(within(at, windowMs) <= quota, `${kind} let ${within(at, windowMs)} through`)
+      const all = within(start, 2 * windowMs)
+      assert.ok(all >= 0.98 * 2 * quota, `${kind} let ${all} of ${2 * quota} through`)
+      await store.budgets.lift({ kind })
+    }
+  },
+
+  async 'the floor begins anew with other settings'(store, advance) {
+    await startOfStep(store, advance)
+    await store.budgets.set({ kind: 'k' }, { retries: RETRIES })
+    await store.budgets.set({ kind: 'l' }, { retries: { ...RETRIES, dependency: 'api' } })
+    await addMany(store, 1000)
+    await failAll(store, AT_ONCE)
+    assert.equal((await claimIds(store, { limit: 1000 })).length, 200)
+    await store.budgets.set({ kind: 'k' }, { retries: { ...RETRIES, floor: 0.5 } })
+    assert.equal((await claimIds(store)).length, 1)
     assert.deepEqual(await claimIds(store), [])
-    await advance(STEP_MS)
-    assert.equal((await claimIds(store)).length, 10)
+    await store.budgets.set({ kind: 'k' }, { retries: { ...RETRIES, dependency: 'api' } })
+    assert.equal((await claimIds(store)).length, 1)
+    await store.budgets.set({ kind: 'l' }, { retries: { ...RETRIES, dependency: 'api', floor: 0.7 } })
+    assert.equal((await claimIds(store)).length, 1, 'also with those of its dependency')
+    assert.deepEqual(await claimIds(store), [])
   },
 
   async 'a retry without delay passes the budget too'(store, advance) {
@@ -245,11 +292,11 @@ export const RETRY_BUDGETS: StoreBehaviours = {
     assert.equal(ids.length, 2)
     assert.ok(ids.includes('first'))
     await store.budgets.set({ kind: 'k', category: '' }, { retries: { ...RETRIES, floor: 0.2 } }, by)
-    assert.equal((await claimIds(store)).length, 2)
+    assert.equal((await claimIds(store)).length, 1)
     assert.equal(await store.budgets.lift({ kind: 'k', category: '' }, by), true)
     assert.deepEqual(await claimIds(store), [])
     assert.equal(await store.budgets.lift({ kind: 'k' }, by), true)
-    assert.equal((await claimIds(store)).length, 17)
+    assert.equal((await claimIds(store)).length, 18)
     const acts = (await store.audit.page({ limit: 10 })).items.map(item => JSON.parse(item))
     assert.deepEqual(acts[0].retries, { share: 0.2, window_ms: 60_000, floor: 0.1 })
     assert.deepEqual(

@@ -26,10 +26,10 @@ import type { By } from './ledger.js'
  * it.
  *
  * A **retry budget** bounds the retries of a kind, so that they do not multiply the load of a service that is in trouble.
- * In any window, at most a share of the first attempts that ended in it come back, or a number per second if that is more.
- * A retry under a budget waits until it is due, and then until the budget lets it through: those that were due first come
- * first. A claim lets them through, in the one place where due tasks become ready; in an ordered lane all others wait behind
- * one that is held.
+ * A retry passes if, with it, the retries of the last window are at most a share of the first attempts that ended in it; or
+ * evenly, up to a number per second, if that is more. It waits until it is due, and then until the budget lets it pass:
+ * those that were due first come first. A claim lets them pass, in the one place where due tasks become ready; in an ordered
+ * lane all others wait behind one that is held.
  *
  * - **First attempts earn**: those that end with the number 1, whatever their end, except that a rate limit or a handler
  *   that asks for later is no end. A redriven task starts with attempt 1 again: it is not charged, and earns.
@@ -77,9 +77,12 @@ export interface FailureBudget {
 export interface RetryAllowance {
   /** Retries per first attempt: with 0.2, ten first attempts let two retries through. Above 0, at most 1. */
   readonly share: number
-  /** First attempts and retries count for this long, in steps of ten seconds: up to an hour. Default one minute. */
+  /** First attempts and retries count for this long: from ten seconds to an hour. Default one minute. */
   readonly windowMs?: number
-  /** Retries per second that are let through whatever the share, so that none waits for ever. Default 1. */
+  /**
+   * Retries per second that are let through whatever the share, evenly, so that none waits for ever. In any window no more
+   * pass than it is worth, unless the share lets more pass. Default 1.
+   */
   readonly floor?: number
   /**
    * The service that the tasks call. Budgets that name the same one share their allowance, whatever their kinds: the share,

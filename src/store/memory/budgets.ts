@@ -11,6 +11,7 @@ import {
   byScope,
   gateChange,
   newBudget,
+  nextRetriesAt,
   retriesAllowed,
   retryBudgetOf,
   withClosedGate,
@@ -20,7 +21,6 @@ import {
 import { budgetDeclaration, checkedBudget, checkScope, settingsText } from '../rules/budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../rules/budgets/claim-gates.js'
 import { allowance, failureOf, isProbe, nextLook, taken } from '../rules/budgets/gate.js'
-import { nextStep } from '../rules/budgets/retry-allowance.js'
 import { checkBy } from '../rules/check.js'
 import { budgetRecordOf, gateClosedRecord } from '../rules/operator-record.js'
 
@@ -66,7 +66,7 @@ export class MemoryBudgets implements BudgetStore {
       this.#budgets.set(nameOf(scope), known ? withSettings(known, settings) : newBudget(named(scope), settings))
     if (isOther) {
       for (const [name, other] of this.#budgets)
-        this.#budgets.set(name, { ...other, settings: withRetrySettings(other.settings, settings) })
+        this.#budgets.set(name, withSettings(other, withRetrySettings(other.settings, settings)))
       if (settings.retries !== undefined || known?.settings.retries !== undefined)
         this.#host.rebudget(scope.kind, this.#host.now())
     }
@@ -138,18 +138,24 @@ export class MemoryBudgets implements BudgetStore {
       const most = retriesAllowed(sharing, now)
       if (most === 0) continue
       const names = sharing.map(({ scope }) => nameOf(scope))
-      for (const [name, count] of this.#host.letThrough(names, most, now)) {
-        const budget = this.#budgets.get(name)
-        if (budget !== undefined) this.#budgets.set(name, afterRetries(budget, count, now))
-      }
+      const counts = this.#host.letThrough(names, most, now)
+      const after = afterRetries(
+        sharing,
+        names.map(name => counts.get(name) ?? 0),
+        now,
+      )
+      for (const budget of after) this.#budgets.set(nameOf(budget.scope), budget)
     }
   }
 
   /** When retries that wait under a budget are worth asking for. */
   nextRetryAt(now: number): number {
     if (this.#budgets.size === 0) return Infinity
-    const times = [...this.#budgets.keys()].map(name => this.#host.nextBudgeted(name))
-    return Math.min(...times.map(at => (at <= now ? nextStep(now) : at)))
+    const times = byAllowance(this.#budgets.values()).map(sharing => {
+      const first = Math.min(...sharing.map(({ scope }) => this.#host.nextBudgeted(nameOf(scope))))
+      return first <= now ? nextRetriesAt(sharing, now) : first
+    })
+    return Math.min(Infinity, ...times)
   }
 
   /** The gates that have changed since this was last asked. */

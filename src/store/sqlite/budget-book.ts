@@ -7,12 +7,13 @@ import {
   type BudgetState,
   byAllowance,
   gateChange,
+  nextRetriesAt,
   retriesAllowed,
 } from '../rules/budgets/budget-state.js'
 import type { BudgetSettings } from '../rules/budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../rules/budgets/claim-gates.js'
 import { allowance, type Gate, isProbe, nextLook, taken } from '../rules/budgets/gate.js'
-import { nextStep, type RetryBucket } from '../rules/budgets/retry-allowance.js'
+import type { RetryBucket } from '../rules/budgets/retry-allowance.js'
 import { MAX_MADE_READY } from './make-ready.js'
 import type { BudgetRow } from './statements/budgets.js'
 import type { Statements } from './statements.js'
@@ -89,42 +90,52 @@ export class BudgetBook {
   /** Lets due retries through, as many as their budgets allow. Returns whether there may be more. */
   letRetriesThrough(now: number): boolean {
     let isMore = false
-    for (const sharing of byAllowance(this.#entries.map(entry => ({ entry, settings: entry.budget.settings })))) {
-      const entries = sharing.map(({ entry }) => entry)
+    for (const entries of this.#allowances()) {
       const budgets = entries.map(({ budget }) => budget)
       const most = Math.min(MAX_MADE_READY, retriesAllowed(budgets, now))
       if (most === 0) continue
-      let passed = 0
-      for (const [entry, count] of this.#parts(entries, most, now)) {
-        const { changes } = this.#statements.letThrough.run(entry.id, now, count)
-        if (changes > 0) this.#write(entry, afterRetries(entry.budget, changes, now))
-        passed += changes
+      const parts = this.#parts(entries, most, now)
+      const counts = entries.map(entry => {
+        const part = parts.get(entry) ?? 0
+        return part === 0 ? 0 : this.#statements.letThrough.run(entry.id, now, part).changes
+      })
+      for (const [n, budget] of afterRetries(budgets, counts, now).entries()) {
+        const entry = entries[n]
+        if (entry !== undefined && budget !== entry.budget) this.#write(entry, budget)
       }
-      isMore ||= passed === MAX_MADE_READY
+      isMore ||= counts.reduce((sum, count) => sum + count, 0) === MAX_MADE_READY
     }
     return isMore
   }
 
+  /** The budgets of retries, those that share an allowance together. */
+  #allowances(): Entry[][] {
+    const named = this.#entries.map(entry => ({ entry, settings: entry.budget.settings }))
+    return byAllowance(named).map(sharing => sharing.map(({ entry }) => entry))
+  }
+
   /** How many retries each of these budgets may let through, if those that were due first come first. */
-  #parts(entries: readonly Entry[], most: number, now: number): (readonly [Entry, number])[] {
+  #parts(entries: readonly Entry[], most: number, now: number): ReadonlyMap<Entry, number> {
     const [only, ...others] = entries
-    if (only === undefined) return []
-    if (others.length === 0) return [[only, most]]
+    if (only !== undefined && others.length === 0) return new Map([[only, most]])
     const due = entries.flatMap(entry =>
       this.#statements.dueBudgeted.all(entry.id, now, most).map(retry => ({ entry, ...retry })),
     )
     due.sort((a, b) => a.next_at - b.next_at || (a.id < b.id ? -1 : 1))
     const parts = new Map<Entry, number>()
     for (const { entry } of due.slice(0, most)) parts.set(entry, (parts.get(entry) ?? 0) + 1)
-    return [...parts]
+    return parts
   }
 
   /** When retries that wait under a budget are worth asking for. */
   nextRetryAt(now: number): number {
-    const times = this.#entries.map(({ id, budget }) => {
-      if (budget.settings.retries === undefined) return Infinity
-      const at = this.#statements.nextBudgeted.get(id) ?? Infinity
-      return at <= now ? nextStep(now) : at
+    const times = this.#allowances().map(entries => {
+      const first = Math.min(...entries.map(({ id }) => this.#statements.nextBudgeted.get(id) ?? Infinity))
+      if (first > now) return first
+      return nextRetriesAt(
+        entries.map(({ budget }) => budget),
+        now,
+      )
     })
     return Math.min(Infinity, ...times)
   }

@@ -114,8 +114,9 @@ export class SqliteBudgets implements BudgetStore {
   /** Gives the settings of a dependency to all its budgets. */
   #changeDependency(settings: BudgetSettings): void {
     for (const row of this.#statements.budgets.all()) {
-      const text = settingsText(withRetrySettings(JSON.parse(row.settings) as BudgetSettings, settings))
-      if (text !== row.settings) this.#statements.changeBudget.run(text, row.id)
+      const other = withRetrySettings(JSON.parse(row.settings) as BudgetSettings, settings)
+      const text = settingsText(other)
+      if (text !== row.settings) this.#change(row, other, text)
     }
   }
 

@@ -15,6 +15,11 @@ BEGIN
 END
 $$;
 
+-- The size of the steps in which a budget counts, as in rules/budgets/retry-allowance.ts.
+CREATE OR REPLACE FUNCTION redrive.bucket_ms(this redrive.budget) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN (this.settings::jsonb #>> '{retries,windowMs}')::bigint < 120000 THEN 1000 ELSE 10000 END
+$$;
+
 -- Counts attempts that have ended for the budgets of their lanes. An answer is 'ok', 'failed' or 'none'; the last counts only
 -- where an open gate had let the task through, which is told by the time at which it began. A failure is told by JSON of its
 -- code and its group. First attempts earn retries.
@@ -22,14 +27,14 @@ CREATE OR REPLACE FUNCTION redrive.note_attempts(counts redrive.attempt_count[],
 LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered, first)
-  SELECT its.id, now_ms - now_ms % 10000, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END,
+  SELECT its.id, now_ms - now_ms % its.step, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END,
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'ok'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'failed'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.answer = 'none'), 0),
     coalesce(sum(one.count) FILTER (WHERE one.is_first AND its.is_earning), 0)
   FROM unnest(counts) AS one
   CROSS JOIN LATERAL (
-    SELECT budget.id, CASE WHEN budget.is_open AND coalesce(one.began, now_ms) >= (budget.gate::jsonb -> 'until')::bigint
+    SELECT budget.id, redrive.bucket_ms(budget) AS step, CASE WHEN budget.is_open AND coalesce(one.began, now_ms) >= (budget.gate::jsonb -> 'until')::bigint
       THEN (budget.gate::jsonb -> 'round')::int ELSE 0 END AS round,
       budget.has_retries AND (budget.category IS NOT NULL OR NOT EXISTS (
         SELECT FROM redrive.budget AS narrower
@@ -39,7 +44,7 @@ BEGIN
     OFFSET 0
   ) AS its
   WHERE one.answer <> 'none' OR its.round > 0 OR one.is_first AND its.is_earning
-  GROUP BY its.id, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END;
+  GROUP BY its.id, its.step, its.round, CASE WHEN one.answer = 'failed' THEN one.failure END;
 END
 $$;
 
@@ -77,9 +82,9 @@ BEGIN
       ))
       RETURNING *
     )
-    INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered, first, retried)
-    SELECT budget, at, round, failure, sum(ok), sum(failed), sum(unanswered), sum(first), sum(retried) FROM folded_row
-    GROUP BY budget, at, round, failure;
+    INSERT INTO redrive.budget_tally (budget, at, round, failure, ok, failed, unanswered, first, retried, floor_at)
+    SELECT budget, at, round, failure, sum(ok), sum(failed), sum(unanswered), sum(first), sum(retried), max(floor_at)
+    FROM folded_row GROUP BY budget, at, round, failure;
   END LOOP;
 END
 $$;
@@ -120,6 +125,8 @@ BEGIN
         SELECT tally.failure, sum(tally.ok) AS ok, sum(tally.failed) AS failed FROM redrive.budget_tally AS tally
         WHERE tally.budget = this.id AND tally.at <= now_ms
           AND tally.at > now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
+          -- Failures are counted in steps of ten seconds, though retries may need finer ones.
+          AND tally.at - tally.at % 10000 > now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
         GROUP BY tally.failure
       ) AS by_failure
     ) AS recent
@@ -170,7 +177,8 @@ BEGIN
 END
 $$;
 
--- Sets the budget of a scope, or lifts it if `new_settings` is NULL. A failure budget that differs begins with a closed gate.
+-- Sets the budget of a scope, or lifts it if `new_settings` is NULL. A failure budget that differs begins with a closed gate,
+-- and the floor of a retry budget that differs begins anew.
 -- Returns whether anything has changed.
 CREATE OR REPLACE FUNCTION redrive.set_budget(
   of_kind text, of_category text, new_settings text, new_gate text, at bigint
@@ -197,11 +205,19 @@ BEGIN
       PERFORM redrive.forget_attempts(this.id);
     END IF;
   END IF;
+  IF this.settings::jsonb -> 'retries' IS DISTINCT FROM new_settings::jsonb -> 'retries' THEN
+    UPDATE redrive.budget_tally SET floor_at = NULL WHERE budget = this.id AND floor_at IS NOT NULL;
+  END IF;
   -- The settings of a dependency hold for all its budgets.
-  UPDATE redrive.budget AS other
-  SET settings = (other.settings::jsonb || jsonb_build_object('retries', new_settings::jsonb -> 'retries'))::text
-  WHERE other.has_retries AND redrive.dependency_of(other) = new_settings::jsonb #>> '{retries,dependency}'
-    AND other.settings::jsonb -> 'retries' <> new_settings::jsonb -> 'retries';
+  WITH other_budget AS (
+    UPDATE redrive.budget AS other
+    SET settings = (other.settings::jsonb || jsonb_build_object('retries', new_settings::jsonb -> 'retries'))::text
+    WHERE other.has_retries AND redrive.dependency_of(other) = new_settings::jsonb #>> '{retries,dependency}'
+      AND other.settings::jsonb -> 'retries' <> new_settings::jsonb -> 'retries'
+    RETURNING id
+  )
+  UPDATE redrive.budget_tally SET floor_at = NULL
+  FROM other_budget WHERE budget = ANY (ARRAY[other_budget.id]) AND floor_at IS NOT NULL;
   IF this.has_retries OR new_settings::jsonb -> 'retries' IS NOT NULL THEN
     PERFORM redrive.rebudget(of_kind, this.id, redrive.now_ms(at));
   END IF;

@@ -1,4 +1,5 @@
--- Retry budgets: how many retries may become ready. `retries_left` repeats the rule of src/store/rules/budgets/retry-allowance.ts.
+-- Retry budgets: how many retries may become ready. `retries_left`, `floor_after` and `floor_asks_at` repeat the rules of
+-- src/store/rules/budgets/retry-allowance.ts, which explains them; a test compares the two.
 
 -- The budgets of retries; NULL if there are none.
 CREATE OR REPLACE FUNCTION redrive.retry_budgets() RETURNS bigint[] LANGUAGE plpgsql AS $$
@@ -48,26 +49,69 @@ BEGIN
 END
 $$;
 
--- How many retries a budget lets through now: a share of the first attempts within the window or, if that is more, a number
--- per second, which comes evenly. A step that is only partly within the window counts for retries alone. `sharing` has the
--- budgets that it shares its allowance with, itself included.
-CREATE OR REPLACE FUNCTION redrive.retries_left(this redrive.budget, sharing bigint[], now_ms bigint) RETURNS int
-LANGUAGE plpgsql AS $$
+-- The floor of a retry budget: how many retries it saves up, and how long each of them takes. `retries` are its settings.
+CREATE OR REPLACE FUNCTION redrive.floor_of(retries jsonb, OUT burst float8, OUT each_ms float8)
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-  allowed constant jsonb := this.settings::jsonb -> 'retries';
-  window_ms constant bigint := (allowed -> 'windowMs')::bigint;
-  floor_ constant float8 := (allowed -> 'floor')::float8;
-  counted record;
+  floor_ constant float8 := retries -> 'floor';
+  window_ms constant float8 := retries -> 'windowMs';
+  quota constant float8 := floor(floor_ * window_ms / 1000 + 1e-9);
 BEGIN
-  SELECT coalesce(sum(tally.first) FILTER (WHERE tally.at > now_ms - window_ms), 0) AS first,
-    coalesce(sum(tally.retried), 0) AS retried,
-    coalesce(sum(tally.retried) FILTER (WHERE tally.at = now_ms - now_ms % 10000), 0) AS lately
-  INTO counted
+  burst := least(ceil(floor_), 1 + floor(quota * 0.01));
+  each_ms := window_ms / (quota - burst + 1);
+END
+$$;
+
+-- How many retries may be let through.
+CREATE OR REPLACE FUNCTION redrive.retries_left(
+  retries jsonb, first bigint, retried bigint, floor_at float8, now_ms bigint
+) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  its constant record := redrive.floor_of(retries);
+BEGIN
+  RETURN greatest(0, least(1000000, floor(greatest(
+    (retries -> 'share')::float8 * first - retried + 1e-9,
+    least(its.burst, (now_ms - floor_at + 1e-3) / its.each_ms)))))::int;
+END
+$$;
+
+-- When the floor had nothing, after it or the share has let retries pass.
+CREATE OR REPLACE FUNCTION redrive.floor_after(retries jsonb, floor_at float8, passed bigint, now_ms bigint)
+RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  its constant record := redrive.floor_of(retries);
+BEGIN
+  RETURN least(
+    greatest(floor_at, now_ms - its.burst * its.each_ms) + passed * its.each_ms,
+    now_ms + (retries -> 'windowMs')::bigint);
+END
+$$;
+
+-- When a claim should ask for held retries again: `nextAsk` there.
+CREATE OR REPLACE FUNCTION redrive.floor_asks_at(retries jsonb, floor_at float8, now_ms bigint) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  its constant record := redrive.floor_of(retries);
+  wait_ms constant float8 := ceil(its.burst / 2) * its.each_ms;
+  at constant float8 := ceil(floor_at + wait_ms - 1e-3);
+BEGIN
+  RETURN least(CASE WHEN at > now_ms THEN at ELSE ceil(now_ms + wait_ms) END, now_ms - now_ms % 10000 + 10000)::bigint;
+END
+$$;
+
+-- The figures of the window that ends now, of all budgets that share an allowance with this one. A step that is only partly
+-- within it counts for retries alone.
+CREATE OR REPLACE FUNCTION redrive.retry_figures(
+  this redrive.budget, sharing bigint[], now_ms bigint, OUT first bigint, OUT retried bigint, OUT floor_at float8
+) LANGUAGE plpgsql AS $$
+DECLARE
+  window_ms constant bigint := (this.settings::jsonb -> 'retries' -> 'windowMs')::bigint;
+BEGIN
+  SELECT coalesce(sum(tally.first) FILTER (WHERE tally.at > now_ms - window_ms), 0), coalesce(sum(tally.retried), 0),
+    coalesce(max(tally.floor_at), 0)
+  INTO first, retried, floor_at
   FROM redrive.budget_tally AS tally
-  WHERE tally.budget = ANY (sharing) AND tally.at > now_ms - window_ms - 10000 AND tally.at <= now_ms;
-  RETURN greatest(0, least(1000000, floor(1e-9 + greatest(
-    (allowed -> 'share')::float8 * counted.first - counted.retried,
-    least(floor_ * window_ms / 1000 - counted.retried, greatest(1, floor_ * 10) - counted.lately)))))::int;
+  WHERE tally.budget = ANY (sharing) AND tally.at > now_ms - window_ms - redrive.bucket_ms(this) AND tally.at <= now_ms;
 END
 $$;
 
@@ -81,6 +125,8 @@ DECLARE
   this redrive.budget;
   sharing bigint[];
   seen bigint[] := '{}';
+  retries jsonb;
+  figures record;
   passed int;
   has_more boolean := false;
 BEGIN
@@ -95,7 +141,9 @@ BEGIN
     SELECT * INTO this FROM redrive.budget WHERE id = sharing[1] AND has_retries FOR NO KEY UPDATE SKIP LOCKED;
     CONTINUE WHEN NOT FOUND;
     -- In a statement of its own, so that it sees what the last owner of the lock has counted.
-    passed := least(most, redrive.retries_left(this, sharing, now_ms));
+    figures := redrive.retry_figures(this, sharing, now_ms);
+    retries := this.settings::jsonb -> 'retries';
+    passed := least(most, redrive.retries_left(retries, figures.first, figures.retried, figures.floor_at, now_ms));
     CONTINUE WHEN passed = 0;
     WITH let_through AS (
       UPDATE redrive.waiting SET state = redrive.waiting_state(true, alone)
@@ -109,8 +157,10 @@ BEGIN
       ))
       RETURNING waiting.budget
     ), charged AS (
-      INSERT INTO redrive.budget_tally (budget, at, round, ok, failed, unanswered, retried)
-      SELECT let_through.budget, now_ms - now_ms % 10000, 0, 0, 0, 0, count(*) FROM let_through GROUP BY 1
+      INSERT INTO redrive.budget_tally (budget, at, round, ok, failed, unanswered, retried, floor_at)
+      SELECT let_through.budget, now_ms - now_ms % redrive.bucket_ms(this), 0, 0, 0, 0, count(*),
+        redrive.floor_after(retries, figures.floor_at, (SELECT count(*) FROM let_through), now_ms)
+      FROM let_through GROUP BY 1
     )
     SELECT count(*) INTO passed FROM let_through;
     has_more := has_more OR passed = most;
@@ -119,7 +169,19 @@ BEGIN
 END
 $$;
 
--- When retries under these budgets are worth asking for: when the first is due or, if some are held, when the next step begins.
+-- When a claim should ask again for retries that a budget holds.
+CREATE OR REPLACE FUNCTION redrive.next_ask(of_budget bigint, now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  this redrive.budget;
+BEGIN
+  SELECT * INTO this FROM redrive.budget WHERE id = of_budget AND has_retries;
+  RETURN CASE WHEN FOUND THEN redrive.floor_asks_at(this.settings::jsonb -> 'retries',
+    (redrive.retry_figures(this, redrive.sharing_retries(this), now_ms)).floor_at, now_ms) END;
+END
+$$;
+
+-- When a claim should ask for retries under these budgets: when the first is due, or when a budget may let through some that
+-- it holds.
 CREATE OR REPLACE FUNCTION redrive.next_retry(budgets bigint[], now_ms bigint) RETURNS bigint LANGUAGE plpgsql
 SET enable_sort = off AS $$
 BEGIN
@@ -127,7 +189,7 @@ BEGIN
     RETURN NULL;
   END IF;
   RETURN (
-    SELECT min(CASE WHEN first.next_at > now_ms THEN first.next_at ELSE now_ms - now_ms % 10000 + 10000 END)
+    SELECT min(CASE WHEN first.next_at > now_ms THEN first.next_at ELSE redrive.next_ask(its.id, now_ms) END)
     FROM unnest(budgets) AS its (id) CROSS JOIN LATERAL (
       SELECT waiting.next_at FROM redrive.waiting
       WHERE waiting.state = redrive.state_budgeted() AND waiting.budget = its.id
@@ -137,7 +199,8 @@ BEGIN
 END
 $$;
 
--- The counts of a retry budget, as JSON: {held, buckets}, where `buckets` is an array of {at, first, retried} of all budgets
+-- The counts of a retry budget, as JSON: {held, buckets}, where `buckets` is an array of {at, first, retried, floorAt} of
+-- all budgets
 -- that share its allowance.
 CREATE OR REPLACE FUNCTION redrive.retry_counts(this redrive.budget, now_ms bigint) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
@@ -149,8 +212,11 @@ BEGIN
       WHERE due.state = redrive.state_budgeted() AND due.budget = this.id AND due.next_at <= now_ms LIMIT 10000
     ) AS held
   ), 'buckets', (
-    SELECT coalesce(json_agg(json_build_object('at', step.at, 'first', step.first, 'retried', step.retried)), '[]') FROM (
-      SELECT tally.at, sum(tally.first) AS first, sum(tally.retried) AS retried FROM redrive.budget_tally AS tally
+    SELECT coalesce(json_agg(json_build_object(
+      'at', step.at, 'first', step.first, 'retried', step.retried, 'floorAt', step.floor_at)), '[]')
+    FROM (
+      SELECT tally.at, sum(tally.first) AS first, sum(tally.retried) AS retried, coalesce(max(tally.floor_at), 0) AS floor_at
+      FROM redrive.budget_tally AS tally
       WHERE tally.budget = ANY (sharing) AND tally.at <= now_ms
         AND tally.at > now_ms - 10000 - (this.settings::jsonb -> 'retries' -> 'windowMs')::bigint
       GROUP BY tally.at ORDER BY tally.at

@@ -135,8 +135,8 @@ CREATE INDEX budget_kind   ON redrive.budget (kind);
 CREATE INDEX budget_open   ON redrive.budget (id) WHERE is_open;
 CREATE INDEX budget_active ON redrive.budget (id) WHERE is_open OR has_retries;
 
--- Ends of runs that budgets count, in steps of ten seconds. `round` is that of the gate if it had let them through while it
--- was open, and 0 otherwise.
+-- Ends of runs that budgets count, in steps of one or ten seconds. `round` is that of the gate if it had let them through
+-- while it was open, and 0 otherwise. `floor_at` is when the floor had nothing, in rows that let retries through.
 CREATE TABLE redrive.budget_tally (
   budget     bigint NOT NULL,
   at         bigint NOT NULL,
@@ -146,7 +146,8 @@ CREATE TABLE redrive.budget_tally (
   failed     bigint NOT NULL,
   unanswered bigint NOT NULL,
   first      bigint NOT NULL DEFAULT 0,  -- first attempts, which earn retries
-  retried    bigint NOT NULL DEFAULT 0   -- retries that were let through
+  retried    bigint NOT NULL DEFAULT 0,  -- retries that were let through
+  floor_at   float8
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 ALTER TABLE redrive.budget_tally REPLICA IDENTITY FULL;
 CREATE INDEX budget_tally_at ON redrive.budget_tally (budget, at);

@@ -2,10 +2,20 @@ import { canonicalJson } from '../../../policy/index.js'
 import type { BudgetRecord, BudgetScope, GateChange } from '../../contract/budget-store.js'
 import type { Lane } from '../../contract/lane.js'
 import { type AttemptCounts, counted, type Ended, NO_COUNTS, recentOf } from './attempt-counts.js'
-import type { BudgetSettings } from './check-budget.js'
+import type { BudgetSettings, RetrySettings } from './check-budget.js'
 import { isCovering } from './claim-gates.js'
 import { closed, type Gate, gateRecord, judged, NEW_GATE, NO_PROBES } from './gate.js'
-import { type RetryBucket, retriesLeft, retryFigures, retryRecord, withRetries } from './retry-allowance.js'
+import {
+  floorAfter,
+  nextAsk,
+  type RetryBucket,
+  type RetryFigures,
+  retriesLeft,
+  retryFigures,
+  retryRecord,
+  withFreshFloor,
+  withRetries,
+} from './retry-allowance.js'
 
 /** A budget with its gate and its counts, for stores with a single writer. */
 export interface BudgetState {
@@ -21,10 +31,19 @@ export function newBudget(scope: BudgetScope, settings: BudgetSettings): BudgetS
   return { scope, settings, gate: NEW_GATE, counts: NO_COUNTS, retries: [] }
 }
 
-/** The budget with other settings. A failure budget that differs begins with a closed gate and counts afresh. */
+/**
+ * The budget with other settings. A failure budget that differs begins with a closed gate and counts afresh; the floor of a
+ * retry budget that differs begins anew.
+ */
 export function withSettings(budget: BudgetState, settings: BudgetSettings): BudgetState {
-  const isSame = canonicalJson(budget.settings.failures ?? null) === canonicalJson(settings.failures ?? null)
-  return isSame ? { ...budget, settings } : { ...budget, settings, gate: closed(budget.gate), counts: NO_COUNTS }
+  const isSame = (part: keyof BudgetSettings) =>
+    canonicalJson(budget.settings[part] ?? null) === canonicalJson(settings[part] ?? null)
+  return {
+    ...budget,
+    settings,
+    ...(!isSame('failures') && { gate: closed(budget.gate), counts: NO_COUNTS }),
+    ...(!isSame('retries') && { retries: withFreshFloor(budget.retries) }),
+  }
 }
 
 /** The retry budget of a lane: that of its category, or else that of its kind. */
@@ -40,11 +59,22 @@ export function retryBudgetOf<T extends Pick<BudgetState, 'scope' | 'settings'>>
   return found
 }
 
-/** The budget after it has let retries through. */
-export function afterRetries(budget: BudgetState, retried: number, now: number): BudgetState {
-  const { retries } = budget.settings
-  if (retries === undefined) return budget
-  return { ...budget, retries: withRetries(budget.retries, { retried }, retries.windowMs, now) }
+/** Budgets that share an allowance after they have let retries through, `counts` of them each. */
+export function afterRetries(
+  sharing: readonly BudgetState[],
+  counts: readonly number[],
+  now: number,
+): readonly BudgetState[] {
+  const passed = counts.reduce((sum, count) => sum + count, 0)
+  const found = allowanceOf(sharing, now)
+  if (found === undefined || passed === 0) return sharing
+  const { settings, figures } = found
+  const floorAt = floorAfter(settings, figures.floorAt, passed, now)
+  return sharing.map((budget, n) => {
+    const retried = counts[n] ?? 0
+    if (retried === 0) return budget
+    return { ...budget, retries: withRetries(budget.retries, { retried, floorAt }, settings.windowMs, now) }
+  })
 }
 
 /** Budgets of retries, those of one dependency together: they share an allowance. */
@@ -64,11 +94,25 @@ export function byAllowance<T extends Pick<BudgetState, 'settings'>>(budgets: It
   return [...alone, ...shared.values()]
 }
 
-/** How many retries budgets let through now, together: all of them have the same settings. */
+/** How many retries budgets that share an allowance let through now, together. */
 export function retriesAllowed(sharing: readonly BudgetState[], now: number): number {
+  const found = allowanceOf(sharing, now)
+  return found === undefined ? 0 : retriesLeft(found.settings, found.figures, now)
+}
+
+/** When a claim should ask for retries again that these budgets hold. */
+export function nextRetriesAt(sharing: readonly BudgetState[], now: number): number {
+  const found = allowanceOf(sharing, now)
+  return found === undefined ? Infinity : nextAsk(found.settings, found.figures.floorAt, now)
+}
+
+/** The settings and figures of budgets that share an allowance: all of them have the same settings. */
+function allowanceOf(
+  sharing: readonly BudgetState[],
+  now: number,
+): { readonly settings: RetrySettings; readonly figures: RetryFigures } | undefined {
   const settings = sharing[0]?.settings.retries
-  if (settings === undefined) return 0
-  return retriesLeft(settings, retryFigures(bucketsOf(sharing), settings.windowMs, now))
+  return settings && { settings, figures: retryFigures(bucketsOf(sharing), settings.windowMs, now) }
 }
 
 /** The settings of a budget whose dependency has got others; the same object if it has another dependency, or none. */
