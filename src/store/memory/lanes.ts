@@ -1,8 +1,11 @@
 import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { LaneRules, PauseRule } from '../contract/lane-rule.js'
+import type { By } from '../contract/ledger.js'
+import type { LanePort } from '../port/lane-port.js'
 import { runsAlone } from '../rules/after-settlement.js'
 import { isOneLane } from '../rules/lane-limits.js'
 import { isItem } from '../rules/runs/items.js'
+import type { Declaration } from '../rules/shared-limit.js'
 import type { CountedSharedLimit } from '../rules/stats-book.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
@@ -16,11 +19,13 @@ type Pause = Pick<PauseRule, 'isPaused' | 'at' | 'by'>
 export type LaneTest = (lane: MemoryLane) => boolean
 
 /** All lanes of the memory store with their ready tasks, and the order of their turns. */
-export class MemoryLanes {
+export class MemoryLanes implements LanePort {
   readonly #lanes = new Map<string, MemoryLane>()
   readonly #pauses = new MemoryLaneRules<Pause>()
   readonly #limits = new MemoryLaneRules<LaneLimits>()
   readonly #shared = new MemoryLaneRules<MemorySharedLimit>()
+  /** The last declaration, by the lanes that it is about. */
+  readonly #declared = new Map<string, string>()
   /** Lanes with a key that have ready tasks, in the order of their turns: a lane that was served goes to the end. */
   readonly #keyed = new Set<MemoryLane>()
   /** Lanes without a key that have ready tasks. They take one turn together. */
@@ -45,6 +50,17 @@ export class MemoryLanes {
       this.#lanes.set(name, lane)
     }
     return lane
+  }
+
+  make(lanes: readonly Lane[]): void {
+    for (const lane of lanes) this.of(lane)
+  }
+
+  /** Notes a declaration. Returns false if it is the same as the last one about these lanes. */
+  declare({ lanes, limits }: Declaration): boolean {
+    const isNews = this.#declared.get(lanes) !== limits
+    this.#declared.set(lanes, limits)
+    return isNews
   }
 
   addReady(task: MemoryTask): void {
@@ -129,10 +145,10 @@ export class MemoryLanes {
   }
 
   /** Pauses lanes, or ends their pause. What stops a run stays: that is for the run to end. */
-  pause(lanes: LaneSelection, pause: Pause): void {
+  pause(lanes: LaneSelection, isPaused: boolean, at: number, by?: By): void {
     const isOfRun = ([{ kind, key }]: readonly [LaneSelection, Pause]) => key !== undefined && isItem({ kind, key })
     const ofRuns = lanes.key === undefined ? this.#pauses.all(lanes).filter(isOfRun) : []
-    this.#pauses.add(lanes, pause)
+    this.#pauses.add(lanes, { isPaused, at, by })
     for (const [run, kept] of ofRuns) this.#pauses.add(run, kept)
     for (const lane of this.#matching(lanes)) lane.isPaused = this.#pauses.for(lane)?.isPaused ?? false
   }

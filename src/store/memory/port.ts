@@ -1,13 +1,23 @@
 import type { Port } from '../port/steps.js'
 import type { AuditPort } from '../port/task-port.js'
 import type { MemoryAuditLog } from './audit-log.js'
+import { MemoryReads } from './reads.js'
 import { MemoryRecords } from './record-port.js'
 import type { MemoryTasks } from './tasks.js'
 
 /** The primitives of a memory store. Whoever keeps the rows of a noun has its primitives too. */
 export function memoryPort(tasks: MemoryTasks): Port {
-  const { audit, runs, operations } = tasks
-  return { clock: tasks, audit: new MemoryAuditPort(audit), tasks, records: new MemoryRecords(), runs, operations }
+  const { audit, lanes, runs, operations } = tasks
+  return {
+    clock: tasks,
+    audit: new MemoryAuditPort(audit),
+    tasks,
+    records: new MemoryRecords(),
+    lanes,
+    runs,
+    operations,
+    reads: new MemoryReads(tasks),
+  }
 }
 
 class MemoryAuditPort implements AuditPort {

@@ -1,4 +1,3 @@
-import type { By } from '../contract/ledger.js'
 import type { OutputRow, ReprocessFilter } from '../contract/run-store.js'
 import type { Retention } from '../contract/store.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
@@ -77,15 +76,6 @@ export class MemoryRuns implements RunPort {
 
   counts({ id }: RunState): StageCounts {
     return structuredClone(this.#find(id)?.counts ?? new Map())
-  }
-
-  makeLanes(state: RunState): void {
-    for (const category of state.stages) this.#tasks.lanes.of({ ...lanesOf(state), category })
-  }
-
-  pause(state: RunState, isPaused: boolean, at: number, by?: By): void {
-    if (isPaused) this.#tasks.lanes.pause(lanesOf(state), { isPaused, at, by })
-    else this.#tasks.lanes.endPause(lanesOf(state))
   }
 
   addItems(run: string, items: readonly ItemPosition[]): void {

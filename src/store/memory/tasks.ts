@@ -1,3 +1,4 @@
+import { MemoryIdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
 import type { BudgetScope } from '../contract/budget-store.js'
 import { SETTLED, type Settled } from '../contract/claim.js'
@@ -16,13 +17,13 @@ import {
 } from '../rules/after-settlement.js'
 import { isCovering } from '../rules/budgets/claim-gates.js'
 import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
-import { EndWatchers } from '../rules/end-watchers.js'
 import { acted } from '../rules/ledger-change.js'
 import { memberTally } from '../rules/operations/member-tally.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
-import type { declarationOf } from '../rules/shared-limit.js'
+import type { Declaration } from '../rules/shared-limit.js'
 import { taskIds } from '../rules/task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
+import { MemoryBell } from './bell.js'
 import { type BudgetHost, MemoryBudgets } from './budgets.js'
 import { type GroupHost, MemoryGroups } from './groups.js'
 import type { MemoryLanes } from './lanes.js'
@@ -31,7 +32,6 @@ import { memoryPort } from './port.js'
 import { MemoryQueue } from './queue.js'
 import { MemoryRuns } from './runs.js'
 import { goesBefore, type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
-import { MemoryWatchers } from './watchers.js'
 import { MemoryWorkers } from './workers.js'
 
 /**
@@ -42,21 +42,20 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   readonly tasks = new Map<string, MemoryTask>()
   readonly queue = new MemoryQueue()
   readonly workers: MemoryWorkers
-  readonly watchers = new MemoryWatchers()
-  readonly ends = new EndWatchers()
+  readonly bell = new MemoryBell()
   readonly audit = new MemoryAuditLog(() => this.now())
   readonly runs = new MemoryRuns(this)
   readonly operations = new MemoryOperations(this)
+  readonly keys: MemoryIdempotencyStore
   readonly tx: Tx = inSteps(memoryPort(this))
   readonly budgets = new MemoryBudgets(this)
   readonly groups = new MemoryGroups(this)
   readonly #clock: Clock
   readonly #newId = taskIds()
-  /** The last declaration of limits, by the lanes that it is about. */
-  readonly #declared = new Map<string, string>()
 
   constructor(clock: Clock) {
     this.#clock = clock
+    this.keys = new MemoryIdempotencyStore({ clock })
     this.workers = new MemoryWorkers(clock)
   }
 
@@ -81,7 +80,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   }
 
   ring(): void {
-    this.watchers.ring()
+    this.bell.ring()
   }
 
   isRunning(scope: BudgetScope): boolean {
@@ -96,12 +95,8 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     return this.queue.nextBudgeted(budget)
   }
 
-  /** Notes a declaration of limits. Returns false if it is the same as the last one. */
-  isNews(declaration: ReturnType<typeof declarationOf>): boolean {
-    if (declaration === undefined) return true
-    const isSame = this.#declared.get(declaration.lanes) === declaration.limits
-    this.#declared.set(declaration.lanes, declaration.limits)
-    return !isSame
+  isNews(declaration: Declaration | undefined): boolean {
+    return declaration === undefined || this.lanes.declare(declaration)
   }
 
   add(task: NewTask, now: number): Enqueued {
@@ -124,15 +119,13 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   }
 
   redrive(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
-    const moved = ids.filter(id => {
+    return ids.filter(id => {
       const task = this.#deadIn(id, part)
       if (task === undefined) return false
       this.#mark(task, part?.operation)
       this.#change(task, afterRedrive(standingOf(task), by, now), now)
       return true
     })
-    if (moved.length > 0) this.ring()
-    return moved
   }
 
   discard(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[] {
@@ -155,12 +148,19 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   }
 
   cancel(ids: readonly string[], by: By | undefined, now: number): string[] {
-    const cancelled = [...new Set(ids)].filter(id => {
+    return [...new Set(ids)].filter(id => {
       const task = this.tasks.get(id)
       return task !== undefined && this.#cancel(task, now, by)
     })
-    if (cancelled.length > 0) this.ring()
-    return cancelled
+  }
+
+  edit(id: string, payload: string, by: By, now: number): boolean {
+    const task = this.tasks.get(id)
+    if (task === undefined || task.lane.hasItems) return false
+    if (task.record.status !== 'waiting' && task.record.status !== 'dead') return false
+    writeLedger(task, acted('edited', by, now, { payload: task.record.payload }), undefined)
+    task.record = { ...task.record, payload }
+    return true
   }
 
   itemsOf(ids: readonly string[]): ReadonlyMap<string, Item> {
@@ -362,7 +362,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask): void {
     this.groups.moved(before, record)
     if (lane.hasItems) this.runs.moved(this.tx, before, record)
-    if (this.ends.size > 0) this.ends.call(record.id)
+    this.bell.ended([record])
   }
 
   #enterLane(task: MemoryTask, { to, cost }: Advance): void {

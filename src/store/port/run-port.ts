@@ -1,4 +1,3 @@
-import type { By } from '../contract/ledger.js'
 import type { OutputRow, ReprocessFilter } from '../contract/run-store.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskPlace } from '../rules/cursor.js'
@@ -40,10 +39,6 @@ export interface RunPort {
   save(state: RunState): void
   /** The items of a run by stage and status. After the run was locked, they have all that was committed before. */
   counts(state: RunState): StageCounts
-  /** Makes a lane for each of its stages. */
-  makeLanes(state: RunState): void
-  /** Pauses the lanes of a run, or takes its pause back. */
-  pause(state: RunState, isPaused: boolean, now: number, by?: By): void
   /** Notes the positions of items that have ids of their own. */
   addItems(run: string, items: readonly ItemPosition[]): void
   /** Items within a scan, in the order of the source. */

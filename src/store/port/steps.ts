@@ -1,4 +1,6 @@
+import type { LanePort } from './lane-port.js'
 import type { OperationPort } from './operation-port.js'
+import type { ReadPort } from './read-port.js'
 import type { RecordPort } from './record-port.js'
 import type { RunPort } from './run-port.js'
 import type { AuditPort, ClockPort, TaskPort } from './task-port.js'
@@ -29,8 +31,10 @@ export interface Port {
   readonly audit: AuditPort
   readonly tasks: TaskPort
   readonly records: RecordPort
+  readonly lanes: LanePort
   readonly runs: RunPort
   readonly operations: OperationPort
+  readonly reads: ReadPort
 }
 
 /** The port of a store that answers with promises. */

@@ -31,6 +31,8 @@ export interface TaskPort {
   discard(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[]
   /** Ends waiting tasks, and asks running ones to end. Returns the ids of both. */
   cancel(ids: readonly string[], by: By | undefined, now: number): string[]
+  /** Replaces the payload of a task that waits or is dead and is no item. Returns whether there was one. */
+  edit(id: string, payload: string, by: By, now: number): boolean
   /** Those tasks that are items of runs, as their lanes tell, by id. */
   itemsOf(ids: readonly string[]): ReadonlyMap<string, Item>
 }

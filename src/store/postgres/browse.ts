@@ -1,19 +1,28 @@
 import type { Lane, LaneRecord, SharedLimits } from '../contract/lane.js'
+import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
 import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
+import type { Prunable } from '../contract/prunable.js'
 import type { RetriedTask } from '../contract/retried-task.js'
+import type { Retention } from '../contract/store.js'
 import type { Cost, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
+import type { WorkerRecord } from '../contract/worker-store.js'
 import { inlineTrace } from '../move/movable.js'
+import type { ReadPort } from '../port/read-port.js'
+import type { Promised } from '../port/steps.js'
 import { addUp, addUpGroups, addUpLanes, type DeadOfGroup, isByGroup, isByLane } from '../rules/count-by.js'
 import { fullPage, taskPage, taskPlace } from '../rules/cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
 import { type CountedSharedLimit, MAX_READY_SEEN, withShared } from '../rules/stats-book.js'
 import { countsWithin, noTasks } from '../rules/task-state.js'
 import { COUNT, COUNT_GROUP, countErrors, counting, DEAD_BY_GROUP, laneCounts } from './counting.js'
-import { answerOf, type Database, int4, LONG } from './database.js'
+import { answerOf, int4, type Sql } from './database.js'
+import { laneRules } from './lane-rules.js'
 import { listing, listingGroup, MATCHES_LANE, STATUSES } from './listing.js'
+import { prunable } from './prunable.js'
 import { mappedBefore, storable, stored } from './text.js'
+import { liveWorkers } from './workers.js'
 
 interface LaneRow extends Lane {
   readonly paused: boolean
@@ -43,12 +52,12 @@ interface CountRow extends Omit<TaskCount, 'errorCode' | 'reason' | 'group'> {
   readonly group?: string | null
 }
 
-/** Reads tasks, their history, counts and lanes. Rows come as JSON, so that numbers are numbers. */
-export class Browser {
-  readonly #database: Database
+/** The reads of a PostgreSQL store. Rows come as JSON, so that numbers are numbers. */
+export class PostgresReads implements Promised<ReadPort> {
+  readonly #sql: Sql
 
-  constructor(database: Database) {
-    this.#database = database
+  constructor(sql: Sql) {
+    this.#sql = sql
   }
 
   async get(id: string): Promise<TaskRecord | undefined> {
@@ -97,7 +106,7 @@ export class Browser {
   }
 
   async stats(): Promise<StoreStats> {
-    const answer = await this.#database.call('stats', [MAX_READY_SEEN, this.#database.at], LONG)
+    const answer = await this.#sql.call('stats', [MAX_READY_SEEN, this.#sql.at])
     const { now, workers, kinds, shared } = JSON.parse(String(answer)) as StatsAnswer
     const parts = kinds.map(({ cost: _, ...part }) => ({ ...part, readySince: part.readySince ?? undefined }))
     const limits = shared.map(limit => ({ ...limit, category: limit.category ?? undefined }))
@@ -129,7 +138,7 @@ export class Browser {
   }
 
   async retried(since: number, { limit, after = '' }: PageRequest): Promise<Page<RetriedTask>> {
-    const answer = await this.#database.call('retried', [Math.ceil(since), after, int4(limit)], LONG)
+    const answer = await this.#sql.call('retried', [Math.ceil(since), after, int4(limit)])
     const items = (JSON.parse(String(answer)) as RetriedTask[]).map(task => {
       return { ...task, ends: task.ends.map(end => ({ ...end, code: stored(end.code) ?? '' })) }
     })
@@ -137,17 +146,15 @@ export class Browser {
   }
 
   async lanes(filter: Partial<Lane>): Promise<LaneRecord[]> {
-    const rows = (await this.#read(lanesWhere(MATCHES_LANE, 4), [
-      ...laneValues(filter),
-      this.#database.at,
-    ])) as LaneRow[]
+    const values = [...laneValues(filter), this.#sql.at]
+    const rows = (await this.#read(lanesWhere(MATCHES_LANE, 4), values)) as LaneRow[]
     return rows.map(laneRecord)
   }
 
   /** Where a task stands. Three queries, so that each has the plan of its own: the parts may be a moment apart. */
   async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
-    const { at } = this.#database
-    const answer = await this.#database.call('standing_of', [id, int4(limit), at], LONG)
+    const { at } = this.#sql
+    const answer = await this.#sql.call('standing_of', [id, int4(limit), at])
     const task = await this.get(id)
     if (answer === null || task === undefined) return undefined
     const standing = JSON.parse(String(answer)) as StandingAnswer
@@ -155,9 +162,21 @@ export class Browser {
     return lane && standingRecord(standing, task, laneRecord(lane))
   }
 
+  laneRules(filter: Partial<Lane>): Promise<LaneRules> {
+    return laneRules(this.#sql, filter)
+  }
+
+  workers(): Promise<WorkerRecord[]> {
+    return liveWorkers(this.#sql)
+  }
+
+  prunable(keep: Retention): Promise<Prunable> {
+    return prunable(this.#sql, keep)
+  }
+
   async #read(rows: string, values: unknown[]): Promise<unknown[]> {
     const text = `SELECT coalesce(json_agg(answer), '[]')::text AS answer FROM (${rows}) AS answer`
-    return JSON.parse(String(answerOf(await this.#database.query(text, values, LONG)))) as unknown[]
+    return JSON.parse(String(answerOf(await this.#sql.query(text, values)))) as unknown[]
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Lane, SharedLimits } from '../contract/lane.js'
 import { type LaneRules, type PauseRuleRow, pauseRule, selectionOf } from '../contract/lane-rule.js'
 import { laneLimits } from '../rules/rows.js'
-import { answerOf, type Database, LONG } from './database.js'
+import { answerOf, type Sql } from './database.js'
 import { stored } from './text.js'
 
 /** Whether a rule selects any lane with these fields. */
@@ -27,9 +27,9 @@ const LANE_RULES = /* sql */ `
   )::text AS answer`
 
 /** Reads the rules that select any lane with these fields. */
-export async function laneRules(database: Database, { kind, category, key }: Partial<Lane>): Promise<LaneRules> {
+export async function laneRules(sql: Sql, { kind, category, key }: Partial<Lane>): Promise<LaneRules> {
   const values = [kind ?? null, category ?? null, key ?? null]
-  const answer = answerOf(await database.query(LANE_RULES, values, LONG))
+  const answer = answerOf(await sql.query(LANE_RULES, values))
   const { pauses, own, shared } = JSON.parse(String(answer)) as Answer
   return {
     pauses: pauses.map(({ who, why, ...row }) => pauseRule({ ...row, who: text(who), why: text(why) })),

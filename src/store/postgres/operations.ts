@@ -24,8 +24,7 @@ import type { TaskPlace } from '../rules/cursor.js'
 import { isOpen, NO_TALLY, type OperationState, operationState } from '../rules/operations/operation-rules.js'
 import { AGE_LIMITS_MS } from '../rules/operations/set.js'
 import { int4, type Sql } from './database.js'
-import { byValues } from './operators.js'
-import { storable, stored } from './text.js'
+import { byValues, storable, stored } from './text.js'
 
 interface KeptRow {
   readonly state: string

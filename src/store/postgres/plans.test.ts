@@ -55,6 +55,7 @@ beforeAll(async () => {
   await others.query(ANALYZE)
   // As from the sixth call on: until then, a function without a setting of its own may be planned for the values of a call.
   pool = new pg.Pool({ connectionString, max: 1, options: '-c plan_cache_mode=force_generic_plan' })
+  pool.on('connect', nestTransactions)
   store = await openPostgres(pool, { listen: false })
   for (const prepare of Object.values(VERBS)) await rowsRead(prepare)
   await fill(LARGE)
@@ -288,15 +289,34 @@ async function lose(): Promise<void> {
   await store.heartbeat({ worker: 'v', leaseMs: 60_000 })
 }
 
+let isMeasuring = false
+
+/** Transactions of the store become parts of the one in which a call is measured, since that is undone. */
+function nestTransactions(client: pg.PoolClient): void {
+  const query = client.query.bind(client) as (...args: unknown[]) => unknown
+  const nested = (text: string) => {
+    if (!isMeasuring) return text
+    if (text === 'COMMIT') return 'RELEASE verb'
+    if (text === 'ROLLBACK') return 'ROLLBACK TO verb'
+    return text.replace(/^BEGIN;/, 'SAVEPOINT verb;')
+  }
+  const nest = (asked: string | { readonly text: string }) =>
+    typeof asked === 'string' ? nested(asked) : { ...asked, text: nested(asked.text) }
+  const send = (asked: string | { readonly text: string }, ...rest: unknown[]) => query(nest(asked), ...rest)
+  client.query = send as typeof client.query
+}
+
 /** The number of rows and index entries that a call reads. Undoes it afterwards. */
 async function rowsRead(prepare: Prepare): Promise<number> {
   await pool.query('BEGIN')
+  isMeasuring = true
   try {
     const call = await prepare()
     const before = await read()
     await call()
     return (await read()) - before
   } finally {
+    isMeasuring = false
     await pool.query('ROLLBACK')
   }
 }

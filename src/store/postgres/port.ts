@@ -1,7 +1,9 @@
 import type { Promised, PromisedPort } from '../port/steps.js'
 import type { AuditPort, ClockPort } from '../port/task-port.js'
+import { PostgresReads } from './browse.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
+import { PostgresLanePort } from './lane-port.js'
 import { PostgresOperationPort } from './operations.js'
 import { PostgresRecordPort } from './record-port.js'
 import { PostgresRunPort } from './runs.js'
@@ -14,8 +16,10 @@ export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
     audit: new PostgresAuditPort(sql),
     tasks: new PostgresTaskPort(sql, enqueues),
     records: new PostgresRecordPort(sql),
+    lanes: new PostgresLanePort(sql),
     runs: new PostgresRunPort(sql),
     operations: new PostgresOperationPort(sql),
+    reads: new PostgresReads(sql),
   }
 }
 

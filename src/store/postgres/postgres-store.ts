@@ -1,49 +1,14 @@
-import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { Clock } from '../../time/index.js'
-import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
 import { StaleFenceError } from '../contract/errors.js'
-import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../contract/lane.js'
-import type { LaneRules } from '../contract/lane-rule.js'
-import type { By, LedgerRow } from '../contract/ledger.js'
-import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
-import type { OperationStore } from '../contract/operation-store.js'
-import type { Prunable } from '../contract/prunable.js'
-import type { RetriedTask } from '../contract/retried-task.js'
-import type { RunStore } from '../contract/run-store.js'
+import type { Page, PageRequest } from '../contract/list.js'
 import type { Storable } from '../contract/storable.js'
-import type { AuditStore, OnceOptions, PolicyStore, Retention } from '../contract/store.js'
-import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
-import type { TaskStanding } from '../contract/task-standing.js'
-import type { WorkerRecord } from '../contract/worker-store.js'
+import type { OnceOptions } from '../contract/store.js'
+import type { Enqueued, NewTask } from '../contract/task.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
-import type { Transactions } from '../port/steps.js'
-import {
-  checkBeat,
-  checkBy,
-  checkClaim,
-  checkCompletion,
-  checkCountFields,
-  checkDiscard,
-  checkFence,
-  checkFilter,
-  checkIds,
-  checkLaneSelection,
-  checkLanes,
-  checkLimit,
-  checkName,
-  checkNewTask,
-  checkPage,
-  checkPause,
-  checkRetention,
-  checkSettlement,
-  checkText,
-  checkTime,
-} from '../rules/check.js'
-import { cancelRecord } from '../rules/operator-record.js'
-import { mayBeItem } from '../rules/runs/items.js'
-import { Operations } from '../verbs/operations.js'
-import { cancelTasks, judgeBudget, Runs, redriveTasks } from '../verbs/runs.js'
-import { Browser } from './browse.js'
+import { checkCompletion, checkFence, checkNewTask } from '../rules/check.js'
+import { BaseStore } from '../verbs/base-store.js'
+import { judgeBudget } from '../verbs/runs.js'
+import { PostgresBell } from './bell.js'
 import { PostgresBudgets } from './budgets.js'
 import { Claims } from './claim.js'
 import type { Database } from './database.js'
@@ -54,10 +19,7 @@ import { grant, grantRead } from './grant.js'
 import { PostgresGroups } from './groups.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
-import { laneRules } from './lane-rules.js'
 import { once } from './once.js'
-import { Operators } from './operators.js'
-import { prunable } from './prunable.js'
 import { postgresAudit, postgresPolicies } from './records.js'
 import { RunBudgets } from './run-budgets.js'
 import { Settlements } from './settle.js'
@@ -66,6 +28,7 @@ import { claimedBy } from './token.js'
 import type { PostgresTransaction } from './transaction.js'
 import { postgresTransactions } from './transactions.js'
 import { exportPage, importRows } from './transfer.js'
+import { type HotParts, PostgresVerbs } from './verbs.js'
 import { Workers } from './workers.js'
 
 /** The parts of a store. */
@@ -83,70 +46,44 @@ export interface PostgresParts {
 }
 
 /** A store in a schema of a PostgreSQL database, which any number of machines may share. */
-export class PostgresStore implements Movable {
-  readonly idempotency: IdempotencyStore
-  /** Policies by their hash. */
-  readonly policies: PolicyStore
-  /** The audit log. */
-  readonly audit: AuditStore
-  /** The runs of pipelines. */
-  readonly runs: RunStore
-  /** Bulk acts on record. */
-  readonly operations: OperationStore
-  /** Budgets of kinds, with their gates. */
-  readonly budgets: PostgresBudgets
-  /** Failures with the same fingerprint. */
-  readonly groups: PostgresGroups
+export class PostgresStore extends BaseStore implements Movable {
+  readonly #parts: PostgresParts
   readonly #database: Database
-  readonly #port: Transactions
-  readonly #databases: readonly Database[]
-  readonly #wire: Wire
-  readonly #signals: Signals
-  readonly #ends: Ends
-  readonly #end: () => Promise<void>
-  readonly #enqueues: Enqueues
-  readonly #claims: Claims
-  readonly #settlements: Settlements
-  readonly #workers: Workers
-  readonly #browser: Browser
-  readonly #operators: Operators
+  readonly #hot: HotParts
+  readonly #bell: PostgresBell
   #closing: Promise<void> | undefined
 
-  constructor({ database, claims, settlements, wire, clock, end }: PostgresParts) {
+  constructor(parts: PostgresParts) {
+    const { database, claims, settlements, wire, clock } = parts
     const signals = new Signals(wire)
     const ends = new Ends(database, wire)
-    this.#database = database
-    this.#databases = [database, claims, settlements]
-    this.#wire = wire
-    this.#signals = signals
-    this.#ends = ends
-    this.#end = end
+    const bell = new PostgresBell(signals, ends)
     const holdings = new Holdings()
-    this.#enqueues = new Enqueues(database, signals, clock)
-    this.#claims = new Claims(claims, holdings)
-    this.budgets = new PostgresBudgets(database, settlements, signals)
-    const beside = postgresTransactions(settlements, this.#enqueues)
+    const enqueues = new Enqueues(database, signals, clock)
+    const budgets = new PostgresBudgets(database, settlements, signals)
+    const beside = postgresTransactions(settlements, enqueues)
     const runBudgets = new RunBudgets(settlements, run => beside.write(tx => judgeBudget(tx, run)))
-    this.#settlements = new Settlements(settlements, signals, ends, holdings, this.budgets, runBudgets)
-    this.#workers = new Workers(claims, signals, holdings)
-    this.#browser = new Browser(database)
-    this.#operators = new Operators(database, signals)
-    this.groups = new PostgresGroups(database)
-    this.#port = postgresTransactions(database, this.#enqueues)
-    this.runs = new Runs(this.#port, () => signals.ring())
-    this.operations = new Operations(this.#port, () => signals.ring())
-    this.idempotency = new PostgresIdempotencyKeys(database)
-    this.policies = postgresPolicies(database)
-    this.audit = postgresAudit(database)
-  }
-
-  async now(): Promise<number> {
-    return Number(await this.#database.call('now_ms', [this.#database.at]))
-  }
-
-  async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
-    tasks.forEach(checkNewTask)
-    return this.#enqueues.enqueue(tasks)
+    const hot = {
+      database,
+      enqueues,
+      claims: new Claims(claims, holdings),
+      settlements: new Settlements(settlements, signals, ends, holdings, budgets, runBudgets),
+      workers: new Workers(claims, signals, holdings),
+    }
+    super({
+      verbs: new PostgresVerbs(hot),
+      transactions: postgresTransactions(database, enqueues),
+      bell,
+      idempotency: new PostgresIdempotencyKeys(database),
+      policies: postgresPolicies(database),
+      audit: postgresAudit(database),
+      budgets,
+      groups: new PostgresGroups(database),
+    })
+    this.#parts = parts
+    this.#database = database
+    this.#hot = hot
+    this.#bell = bell
   }
 
   /**
@@ -162,17 +99,7 @@ export class PostgresStore implements Movable {
    */
   async enqueueIn(client: SqlClient, tasks: readonly NewTask[]): Promise<Enqueued[]> {
     tasks.forEach(checkNewTask)
-    return this.#enqueues.enqueueIn(client, tasks)
-  }
-
-  async claim(request: ClaimRequest): Promise<Claim> {
-    checkClaim(request)
-    return this.#claims.claim(request)
-  }
-
-  async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
-    settlements.forEach(checkSettlement)
-    return this.#settlements.settle(settlements)
+    return this.#hot.enqueues.enqueueIn(client, tasks)
   }
 
   /**
@@ -197,159 +124,6 @@ export class PostgresStore implements Movable {
     const values = [fence.id, claim, round, advances, result ?? null, this.#database.at]
     const isHeld = await this.#database.callIn(client, 'complete', values)
     if (isHeld !== true) throw new StaleFenceError('completeIn', fence.id)
-  }
-
-  workers(): Promise<WorkerRecord[]> {
-    return this.#workers.live()
-  }
-
-  async heartbeat(beat: Beat): Promise<Heartbeat> {
-    checkBeat(beat)
-    const heartbeat = await this.#workers.heartbeat(beat)
-    // Not earlier: two connections that plan at once take turns at the processors.
-    this.#settlements.prepare()
-    return heartbeat
-  }
-
-  async cancelled(worker: string): Promise<string[]> {
-    checkName('worker', worker)
-    return this.#workers.cancelled(worker)
-  }
-
-  async leave(worker: string): Promise<void> {
-    checkName('worker', worker)
-    return this.#workers.leave(worker)
-  }
-
-  async get(id: string): Promise<TaskRecord | undefined> {
-    checkName('id', id)
-    return this.#browser.get(id)
-  }
-
-  async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
-    checkName('id', id)
-    checkPage({ limit })
-    return this.#browser.standing(id, limit)
-  }
-
-  async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
-    checkFilter(filter)
-    checkPage(page)
-    return this.#browser.list(filter, page)
-  }
-
-  async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
-    checkFilter(filter)
-    return this.#browser.count(filter)
-  }
-
-  async stats(): Promise<StoreStats> {
-    return this.#browser.stats()
-  }
-
-  async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
-    checkFilter(filter)
-    checkCountFields(fields)
-    return this.#browser.countBy(filter, fields)
-  }
-
-  async retried(since: number, page: PageRequest): Promise<Page<RetriedTask>> {
-    checkTime('since', since)
-    checkPage(page)
-    return this.#browser.retried(since, page)
-  }
-
-  async ledger(id: string): Promise<LedgerRow[]> {
-    checkName('id', id)
-    const [rows = []] = await this.ledgers([id])
-    return rows
-  }
-
-  async ledgers(ids: readonly string[]): Promise<LedgerRow[][]> {
-    checkIds(ids)
-    return this.#browser.ledgers(ids)
-  }
-
-  async payloads(ids: readonly string[]): Promise<(string | undefined)[]> {
-    checkIds(ids)
-    return this.#browser.payloads(ids)
-  }
-
-  async redrive(ids: readonly string[], by: By): Promise<string[]> {
-    checkIds(ids)
-    checkName('who', by?.who)
-    checkBy(by)
-    if (!ids.some(mayBeItem)) return this.#operators.redrive(ids, by)
-    const moved = await this.#port.write(function* (tx) {
-      return yield* redriveTasks(tx, ids, by, yield* tx.clock.now())
-    })
-    if (moved.length > 0) this.#signals.ring()
-    return moved
-  }
-
-  async cancel(ids: readonly string[], by?: By): Promise<string[]> {
-    checkIds(ids)
-    checkBy(by)
-    if (!ids.some(mayBeItem)) return this.#operators.cancel(ids, by)
-    const cancelled = await this.#port.write(function* (tx) {
-      const now = yield* tx.clock.now()
-      const ending = yield* cancelTasks(tx, ids, by, now)
-      if (by !== undefined) yield* tx.audit.append(cancelRecord(ending, by, now), now)
-      return ending
-    })
-    if (cancelled.length > 0) this.#signals.ring()
-    return cancelled
-  }
-
-  async discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
-    checkIds(ids)
-    checkDiscard(by)
-    return this.#operators.discard(ids, by)
-  }
-
-  async edit(id: string, payload: string, by: By): Promise<boolean> {
-    checkName('id', id)
-    checkText('payload', payload)
-    checkName('who', by?.who)
-    checkBy(by)
-    return this.#operators.edit(id, payload, by)
-  }
-
-  async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
-    checkLanes(filter)
-    return this.#browser.lanes(filter)
-  }
-
-  async laneRules(filter: Partial<Lane> = {}): Promise<LaneRules> {
-    checkLanes(filter)
-    return laneRules(this.#database, filter)
-  }
-
-  async pause(
-    lanes: LaneSelection,
-    { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
-  ): Promise<void> {
-    checkLaneSelection(lanes)
-    checkPause({ isPaused, who, why })
-    return this.#operators.pause(lanes, isPaused, who === undefined ? undefined : { who, why })
-  }
-
-  async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void> {
-    checkLaneSelection(lanes)
-    checkBy(by)
-    return this.#operators.limit(lanes, limits, by)
-  }
-
-  async prunable(keep: Retention): Promise<Prunable> {
-    checkRetention(keep)
-    return prunable(this.#database, keep)
-  }
-
-  async prune(keep: Retention, limit: number): Promise<number> {
-    checkRetention(keep)
-    checkLimit(limit)
-    const gone = await this.#operators.pruneRuns(keep, limit)
-    return gone + (await this.#operators.prune(keep, limit - gone))
   }
 
   /**
@@ -415,31 +189,17 @@ export class PostgresStore implements Movable {
     return importRows(this.#database, section, rows)
   }
 
-  watch(callback: () => void): () => void {
-    const unwatch = this.#signals.add(callback)
-    const unhear = this.#ends.hear()
-    return () => {
-      unwatch()
-      unhear()
-    }
-  }
-
-  watchEnd(id: string, callback: () => void): () => void {
-    checkName('id', id)
-    return this.#ends.add(id, callback)
-  }
-
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
   }
 
   async #close(): Promise<void> {
-    await this.#database.inTime(Promise.all([this.#enqueues.idle(), this.#settlements.idle()]))
-    await Promise.all(this.#databases.map(database => database.close()))
-    this.#signals.stop()
-    this.#ends.stop()
-    await this.#wire.listener.stop()
-    await this.#end()
+    const { database, claims, settlements, wire, end } = this.#parts
+    await database.inTime(Promise.all([this.#hot.enqueues.idle(), this.#hot.settlements.idle()]))
+    await Promise.all([database, claims, settlements].map(each => each.close()))
+    this.#bell.stop()
+    await wire.listener.stop()
+    await end()
   }
 }

@@ -1,12 +1,12 @@
 import type { Prunable } from '../contract/prunable.js'
 import type { Retention } from '../contract/store.js'
-import { type Database, LONG, wholeMs } from './database.js'
+import { type Sql, wholeMs } from './database.js'
 
 /** Counts what could be pruned. The lists of tasks that ended together are read, and not the tasks. */
-export async function prunable(database: Database, keep: Retention): Promise<Prunable> {
+export async function prunable(sql: Sql, keep: Retention): Promise<Prunable> {
   const { endedMs, deadMs, keysMs, auditMs } = keep
   const ages = [endedMs, deadMs, keysMs, auditMs].map(age => (age === undefined ? null : wholeMs(age)))
-  const [row] = (await database.query(COUNT, [...ages, database.at], LONG)) as PrunableRow[]
+  const [row] = (await sql.query(COUNT, [...ages, sql.at])) as PrunableRow[]
   const count = (name: keyof Prunable) => Number(row?.[name] ?? 0)
   return {
     tasks: count('tasks'),

@@ -1,4 +1,3 @@
-import type { By } from '../contract/ledger.js'
 import type { ItemCounts, OutputRow, ReprocessFilter } from '../contract/run-store.js'
 import type { TaskStatus } from '../contract/task.js'
 import type { CountedRun, DeathScope, ItemPosition, ItemRow, LockedRun, RunPort } from '../port/run-port.js'
@@ -13,7 +12,6 @@ import type { RunState, StageCounts } from '../rules/runs/run-state.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { recordOf } from './browse.js'
 import { answerOf, type Sql } from './database.js'
-import { byValues } from './operators.js'
 import { storable, stored } from './text.js'
 
 /** A stage with its items, as `run_counts` gives it. */
@@ -66,17 +64,6 @@ export class PostgresRunPort implements Promised<RunPort> {
   async counts(state: RunState): Promise<StageCounts> {
     const { kind, key } = lanesOf(state)
     return stageCounts((await this.#sql.call('run_counts', [kind, key])) as CountsRow[])
-  }
-
-  async makeLanes(state: RunState): Promise<void> {
-    const lanes = state.stages.map(category => ({ ...lanesOf(state), category }))
-    await this.#sql.call('make_lanes', [JSON.stringify(lanes)])
-  }
-
-  async pause(state: RunState, isPaused: boolean, now: number, by?: By): Promise<void> {
-    const { kind, key } = lanesOf(state)
-    if (isPaused) await this.#sql.call('pause', [kind, null, key, true, ...byValues(by), now])
-    else await this.#sql.call('end_pause', [kind, key])
   }
 
   async addItems(run: string, items: readonly ItemPosition[]): Promise<void> {

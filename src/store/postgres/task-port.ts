@@ -6,7 +6,7 @@ import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
-import { byValues, inOrder } from './operators.js'
+import { byValues } from './text.js'
 
 /** The primitives of tasks on PostgreSQL. Its functions read the clock by themselves. */
 export class PostgresTaskPort implements Promised<TaskPort> {
@@ -34,6 +34,10 @@ export class PostgresTaskPort implements Promised<TaskPort> {
     return inOrder(ids, await this.#sql.call('cancel', [ids, ...byValues(by), this.#sql.at]))
   }
 
+  async edit(id: string, payload: string, by: By): Promise<boolean> {
+    return (await this.#sql.call('edit', [id, payload, ...byValues(by), this.#sql.at])) === true
+  }
+
   async itemsOf(ids: readonly string[]): Promise<ReadonlyMap<string, Item>> {
     const few = ids.filter(mayBeItem)
     if (few.length === 0) return new Map()
@@ -47,3 +51,9 @@ export class PostgresTaskPort implements Promised<TaskPort> {
 }
 
 type ItemRow = Omit<Item, 'changedAt'> & { readonly changed_at: number }
+
+/** The ids that an answer names, in the order in which they were given. */
+function inOrder(ids: readonly string[], answer: unknown): string[] {
+  const named = new Set(JSON.parse(String(answer)) as string[])
+  return [...new Set(ids)].filter(id => named.has(id))
+}

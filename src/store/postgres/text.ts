@@ -1,3 +1,5 @@
+import type { By } from '../contract/ledger.js'
+
 /** The first character of a text that is stored as JSON. */
 const MARK = '\u0001'
 
@@ -32,3 +34,8 @@ export function mappedBefore(json: string | null, map: (text: string) => string 
 
 /** Texts from people and errors. A payload was checked, and is stored as it is. */
 const FREE_FIELDS = new Set(['errorCode', 'errorMessage', 'reason'])
+
+/** The person and the reason, as the SQL functions take them. */
+export function byValues(by: By | undefined): (string | null)[] {
+  return [storable(by?.who) ?? null, storable(by?.why) ?? null]
+}

@@ -1,6 +1,6 @@
 import type { Beat, Heartbeat } from '../contract/claim.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
-import { answerOf, type Database, LONG, type StoreVersions, wholeMs } from './database.js'
+import { answerOf, type Database, type Sql, type StoreVersions, wholeMs } from './database.js'
 import type { Holdings } from './holdings.js'
 import type { Signals } from './signals.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'
@@ -32,16 +32,17 @@ export class Workers {
     return answer.map(tokenOf)
   }
 
-  async live(): Promise<WorkerRecord[]> {
-    const answer = answerOf(await this.#database.query(LIVE, [this.#database.at], LONG))
-    return (JSON.parse(String(answer)) as readonly WorkerRow[]).map(workerRecord)
-  }
-
   async leave(worker: string): Promise<void> {
     const count = await this.#database.call('leave', [worker, this.#database.at])
     this.#holdings.left(worker)
     if (Number(count) > 0) this.#signals.ring()
   }
+}
+
+/** The workers whose lease has not expired. */
+export async function liveWorkers({ query, at }: Sql): Promise<WorkerRecord[]> {
+  const answer = answerOf(await query(LIVE, [at]))
+  return (JSON.parse(String(answer)) as readonly WorkerRow[]).map(workerRecord)
 }
 
 const LIVE = /* sql */ `

@@ -110,11 +110,17 @@ export function checkedShared({ key }: LaneSelection, limits: SharedLimits): Sha
   }
 }
 
+/** Limits that code declares, and the lanes that they are about, as text. */
+export interface Declaration {
+  readonly lanes: string
+  readonly limits: string
+}
+
 /** Limits that code declares, as text that two equal declarations share; `undefined` if these are an operator's. */
 export function declarationOf(
   { kind, category }: LaneSelection,
   limits: LaneLimits | SharedLimits,
-): { readonly lanes: string; readonly limits: string } | undefined {
+): Declaration | undefined {
   if (!(isShared(limits) && limits.isDeclared === true)) return undefined
   return { lanes: JSON.stringify({ kind, category }), limits: canonicalJson(checkedShared({ kind }, limits)) }
 }

@@ -1,19 +1,13 @@
-import type { LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
 import { afterDiscard } from '../rules/after-settlement.js'
-import { isOneLane } from '../rules/lane-limits.js'
 import { acted } from '../rules/ledger-change.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
-import { discardRecord, editRecord, limitRecord, pauseRecord } from '../rules/operator-record.js'
 import { hasItems } from '../rules/runs/items.js'
-import { NEW_STATE, relimited } from '../rules/shared-limit.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
-import type { LaneIds } from './lane-ids.js'
 import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
 import { change, standingOf } from './settle.js'
-import { parsedShared } from './shared-book.js'
 import type { DeadRow, StateRow } from './statements/operators.js'
 import type { Statements } from './statements.js'
 
@@ -104,7 +98,6 @@ export function discard(
     return true
   })
   book.write()
-  if (operation === null) statements.appendAudit.run(now, discardRecord(discarded, by, now))
   return discarded
 }
 
@@ -115,94 +108,5 @@ export function edit(statements: Statements, id: string, payload: string, by: By
   const { seq, lane, entries } = task
   writeLedger(statements, seq, lane, entries, acted('edited', by, now, { payload: task.payload }))
   statements.edit.run(payload, seq)
-  statements.appendAudit.run(now, editRecord(id, by, now))
   return true
-}
-
-/** Pauses or resumes all lanes that match, including lanes that are made later. Within a transaction. */
-export function pause(
-  statements: Statements,
-  lanes: LaneSelection,
-  isPaused: boolean,
-  by: By | undefined,
-  now: number,
-): void {
-  setPause(statements, lanes, isPaused, by, now)
-  if (by !== undefined) statements.appendAudit.run(now, pauseRecord(lanes, isPaused, by, now))
-}
-
-/** As `pause`, without a record in the audit log. */
-export function setPause(
-  statements: Statements,
-  lanes: LaneSelection,
-  isPaused: boolean,
-  by: By | undefined,
-  now: number,
-): void {
-  const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
-  const paused = isPaused ? 1 : 0
-  // The new rule replaces those that it covers.
-  statements.dropPauseRules.run(rule)
-  statements.addPauseRule.run({ ...rule, paused, at: now, who: by?.who ?? null, why: by?.why ?? null })
-  statements.keepRunPauses.run({ kind: rule.kind, key: rule.key })
-  statements.pause.run({ ...rule, paused })
-}
-
-/** Limits all lanes that match together, including lanes that are made later. Within a transaction. */
-export function share(
-  statements: Statements,
-  lanes: LaneSelection,
-  limits: SharedLimits,
-  by: By | undefined,
-  now: number,
-): void {
-  const rule = { kind: lanes.kind, category: lanes.category ?? null }
-  const id = changeShared(statements, rule, limits)
-  // The new rule replaces those that it covers.
-  statements.share.run({ ...rule, id })
-  statements.dropShared.run({ ...rule, id })
-  if (by !== undefined) statements.appendAudit.run(now, limitRecord(lanes, limits, by, now))
-}
-
-/** Writes the limits of a selection. Returns the id of the record. */
-function changeShared(
-  statements: Statements,
-  rule: { readonly kind: string; readonly category: string | null },
-  limits: SharedLimits,
-): number {
-  const known = statements.sharedFor.get(rule)
-  const text = JSON.stringify(limits)
-  if (known === undefined) {
-    const added = statements.addShared.run({ ...rule, limits: text, state: JSON.stringify(NEW_STATE) })
-    return Number(added.lastInsertRowid)
-  }
-  const before = parsedShared(known)
-  const state = JSON.stringify(relimited(before.state, before.limits, limits))
-  statements.changeShared.run({ id: known.id, limits: text, state })
-  return known.id
-}
-
-/** Limits all lanes that match, including lanes that are made later. Within a transaction. */
-export function limit(
-  statements: Statements,
-  known: LaneIds,
-  lanes: LaneSelection,
-  limits: LaneLimits,
-  by: By | undefined,
-  now: number,
-): void {
-  const { concurrency = null, perSecond: per_second = null, isOrdered } = limits
-  const columns = { concurrency, per_second, ordered: isOrdered ? 1 : 0 }
-  if (isOneLane(lanes)) {
-    // A single lane is made if it does not exist, so it needs no rule.
-    known.begin()
-    const id = known.of(lanes.kind, lanes.category, lanes.key)
-    statements.limitLane.run({ id, ...columns, now })
-  } else {
-    const rule = { kind: lanes.kind, category: lanes.category ?? null, key: lanes.key ?? null }
-    statements.dropLimitRules.run(rule)
-    statements.addLimitRule.run({ ...rule, ...columns })
-    statements.limitLanes.run({ ...rule, ...columns, now })
-  }
-  if (by !== undefined) statements.appendAudit.run(now, limitRecord(lanes, limits, by, now))
 }

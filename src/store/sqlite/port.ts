@@ -2,7 +2,9 @@ import type { Port } from '../port/steps.js'
 import type { AuditPort, ClockPort } from '../port/task-port.js'
 import type { Connection } from './driver.js'
 import type { LaneIds } from './lane-ids.js'
+import { SqliteLanePort } from './lane-port.js'
 import { SqliteOperationPort } from './operations.js'
+import { SqliteReads } from './reads.js'
 import { SqliteRecordPort } from './record-port.js'
 import { SqliteRunPort } from './runs.js'
 import { operationStatementsOf } from './statements/operations.js'
@@ -14,6 +16,7 @@ import { SqliteTaskPort } from './task-port.js'
 /** The parts of a store that its primitives work with. */
 export interface SqliteParts {
   readonly db: Connection
+  readonly path: string
   readonly statements: Statements
   readonly runs: RunStatements
   readonly lanes: LaneIds
@@ -28,8 +31,10 @@ export function sqlitePort(parts: SqliteParts): Port {
     audit: new SqliteAuditPort(parts),
     tasks: new SqliteTaskPort(parts),
     records: new SqliteRecordPort(recordStatementsOf(parts.db)),
+    lanes: new SqliteLanePort(parts),
     runs: new SqliteRunPort(parts),
     operations: new SqliteOperationPort(parts, operationStatementsOf(parts.db)),
+    reads: new SqliteReads(parts),
   }
 }
 

@@ -1,4 +1,3 @@
-import type { By } from '../contract/ledger.js'
 import type { ItemCounts, OutputRow, ReprocessFilter } from '../contract/run-store.js'
 import type { TaskStatus } from '../contract/task.js'
 import type { CountedRun, DeathScope, ItemPosition, ItemRow, LockedRun, RunPort } from '../port/run-port.js'
@@ -11,7 +10,6 @@ import { runRow, runState } from '../rules/runs/run-row.js'
 import type { RunState, StageCounts } from '../rules/runs/run-state.js'
 import { State, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
-import { setPause } from './operators.js'
 import type { SqliteParts } from './port.js'
 import type { RunStatements } from './statements/runs.js'
 
@@ -51,17 +49,6 @@ export class SqliteRunPort implements RunPort {
   counts(state: RunState): StageCounts {
     const rows = this.#runs.counts.all(lanesOf(state))
     return new Map(rows.map(({ category, ...counts }): [string, ItemCounts] => [category, counts]))
-  }
-
-  makeLanes(state: RunState): void {
-    const { kind, key } = lanesOf(state)
-    for (const stage of state.stages) this.#parts.lanes.of(kind, stage, key)
-  }
-
-  pause(state: RunState, isPaused: boolean, now: number, by?: By): void {
-    if (isPaused) return setPause(this.#parts.statements, lanesOf(state), true, by, now)
-    this.#runs.dropPauseRule.run(lanesOf(state))
-    this.#runs.pauseByRules.run(lanesOf(state))
   }
 
   addItems(run: string, items: readonly ItemPosition[]): void {

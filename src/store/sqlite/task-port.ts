@@ -4,7 +4,7 @@ import type { Item, TaskPort } from '../port/task-port.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import { enqueue } from './enqueue.js'
-import { cancel, deadAmong, discard, redrive } from './operators.js'
+import { cancel, deadAmong, discard, edit, redrive } from './operators.js'
 import type { SqliteParts } from './port.js'
 
 /** The primitives of tasks on SQLite. */
@@ -31,6 +31,10 @@ export class SqliteTaskPort implements TaskPort {
 
   cancel(ids: readonly string[], by: By | undefined, now: number): string[] {
     return cancel(this.#parts.statements, ids, by, now)
+  }
+
+  edit(id: string, payload: string, by: By, now: number): boolean {
+    return edit(this.#parts.statements, id, payload, by, now)
   }
 
   itemsOf(ids: readonly string[]): ReadonlyMap<string, Item> {

@@ -1,5 +1,6 @@
 import { EndWatchers } from '../rules/end-watchers.js'
 import { State } from '../rules/task-state.js'
+import type { Bell } from '../verbs/base-store.js'
 import type { Connection } from './driver.js'
 
 /** How often a watched store looks for changes of other processes. One look takes a few microseconds. */
@@ -12,7 +13,7 @@ const LOOKS_PER_CHECK = 80
  * Calls watchers when there may be something new to claim, or when a task that they wait for may have ended: at once for
  * changes of this process, soon for those of others.
  */
-export class Watchers {
+export class Watchers implements Bell {
   readonly #callbacks = new Set<() => void>()
   readonly #ends = new EndWatchers()
   readonly #dataVersion
@@ -32,7 +33,7 @@ export class Watchers {
       .pluck()
   }
 
-  add(callback: () => void): () => void {
+  watch(callback: () => void): () => void {
     // The same callback given twice is two watchers.
     const call = () => callback()
     this.#callbacks.add(call)
@@ -44,7 +45,7 @@ export class Watchers {
   }
 
   /** Calls back when the task may have ended. */
-  addEnd(id: string, callback: () => void): () => void {
+  watchEnd(id: string, callback: () => void): () => void {
     const remove = this.#ends.add(id, callback)
     this.#begin()
     return () => {

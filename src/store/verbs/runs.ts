@@ -34,6 +34,7 @@ import {
 } from '../rules/runs/check-run.js'
 import { RunExistsError, RunNotFoundError } from '../rules/runs/errors.js'
 import { itemPage, itemScan } from '../rules/runs/item-page.js'
+import { lanesOf, stageLanes } from '../rules/runs/items.js'
 import {
   type Checked,
   cancelling,
@@ -72,7 +73,7 @@ export class Runs implements RunStore {
       const now = yield* tx.clock.now()
       const state = opened(run, now)
       if (!(yield* tx.runs.open(state))) throw new RunExistsError(run.id)
-      yield* tx.runs.makeLanes(state)
+      yield* tx.lanes.make(stageLanes(state))
       return runRecord(state, yield* tx.runs.counts(state), now)
     })
   }
@@ -142,8 +143,8 @@ export class Runs implements RunStore {
     checkRunChange(change, by)
     const run = await this.#change(id, function* (tx, { state: before, now }) {
       const { state, isPaused } = changed(before, change, yield* tx.runs.counts(before), now)
-      yield* tx.runs.makeLanes(state)
-      if (isPaused !== undefined) yield* tx.runs.pause(state, isPaused, now, by)
+      yield* tx.lanes.make(stageLanes(state))
+      if (isPaused !== undefined) yield* pauseRun(tx, state, isPaused, now, by)
       if (by !== undefined) yield* tx.audit.append(changeRunRecord(id, change, by, now), now)
       return yield* save(tx, state, now)
     })
@@ -167,7 +168,7 @@ export class Runs implements RunStore {
       const state = cancelling(before, now)
       yield* tx.runs.save(state)
       if (before.phase === 'open') {
-        yield* tx.runs.pause(state, true, now, by)
+        yield* pauseRun(tx, state, true, now, by)
         yield* tx.audit.append(cancelRunRecord(id, by, now), now)
       }
       const cancelled = yield* cancelItems(tx, state, limit, now)
@@ -285,6 +286,12 @@ export function* judgeBudget(tx: Tx, id: string): Steps<BudgetJudgement> {
   return { isStopped: result.exceeded !== undefined, left }
 }
 
+/** Pauses the lanes of a run, or takes its pause back. */
+function* pauseRun(tx: Tx, state: RunState, isPaused: boolean, now: number, by?: By): Steps<void> {
+  if (isPaused) yield* tx.lanes.pause(lanesOf(state), true, now, by)
+  else yield* tx.lanes.endPause(lanesOf(state))
+}
+
 function known<Run>(id: string, run: Run | undefined): Run {
   if (run === undefined) throw new RunNotFoundError(id)
   return run
@@ -299,7 +306,7 @@ function* save(tx: Tx, state: RunState, now: number): Steps<RunRecord> {
 function* addUp(tx: Tx, before: RunState, now: number): Steps<CountedRun & { readonly isNews: boolean }> {
   const counts = yield* tx.runs.counts(before)
   const result = checked(before, counts, now)
-  if (isEnded(result.state) && !isEnded(before)) yield* tx.runs.pause(before, false, now)
+  if (isEnded(result.state) && !isEnded(before)) yield* pauseRun(tx, before, false, now)
   yield* tx.tasks.enqueue(result.tasks, now)
   return { state: yield* saveChecked(tx, before, result, now), counts, isNews: result.tasks.length > 0 }
 }
@@ -309,7 +316,7 @@ function* saveChecked(tx: Tx, before: RunState, { state, hasFailed, exceeded }: 
   let after = state
   if (hasFailed) after = failedBy(state, commonest(yield* tx.runs.deaths(state, {})))
   if (exceeded !== undefined) {
-    yield* tx.runs.pause(state, true, now)
+    yield* pauseRun(tx, state, true, now)
     after = stopped(state, exceeded, commonest(yield* tx.runs.deaths(state, exceeded)), now)
   }
   if (after !== before) yield* tx.runs.save(after)

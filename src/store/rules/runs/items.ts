@@ -45,6 +45,11 @@ export function lanesOf({ pipeline, id }: Pick<RunState, 'pipeline' | 'id'>): Pi
   return { kind: itemKind(pipeline), key: id }
 }
 
+/** The lanes of a run, one for each stage. */
+export function stageLanes(run: Pick<RunState, 'pipeline' | 'id' | 'stages'>): Lane[] {
+  return run.stages.map(category => ({ ...lanesOf(run), category }))
+}
+
 /** The id of an item that has none of its own. */
 export function itemId(run: string, position: number): string {
   return `${run}:${String(position).padStart(DIGITS, '0')}`

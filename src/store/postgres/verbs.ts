@@ -1,0 +1,76 @@
+import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
+import type { Retention } from '../contract/store.js'
+import type { Enqueued, NewTask } from '../contract/task.js'
+import type { StoreVerbs } from '../verbs/base-store.js'
+import type { Claims } from './claim.js'
+import { type Database, int4, LONG, wholeMs } from './database.js'
+import type { Enqueues } from './enqueue.js'
+import type { Settlements } from './settle.js'
+import type { Workers } from './workers.js'
+
+/** The parts of the hot verbs. */
+export interface HotParts {
+  readonly database: Database
+  readonly enqueues: Enqueues
+  readonly claims: Claims
+  readonly settlements: Settlements
+  readonly workers: Workers
+}
+
+/** The hot verbs of a PostgreSQL store. */
+export class PostgresVerbs implements StoreVerbs {
+  readonly #parts: HotParts
+
+  constructor(parts: HotParts) {
+    this.#parts = parts
+  }
+
+  async now(): Promise<number> {
+    const { database } = this.#parts
+    return Number(await database.call('now_ms', [database.at]))
+  }
+
+  enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    return this.#parts.enqueues.enqueue(tasks)
+  }
+
+  claim(request: ClaimRequest): Promise<Claim> {
+    return this.#parts.claims.claim(request)
+  }
+
+  settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    return this.#parts.settlements.settle(settlements)
+  }
+
+  async heartbeat(beat: Beat): Promise<Heartbeat> {
+    const heartbeat = await this.#parts.workers.heartbeat(beat)
+    // Not earlier: two connections that plan at once take turns at the processors.
+    this.#parts.settlements.prepare()
+    return heartbeat
+  }
+
+  cancelled(worker: string): Promise<string[]> {
+    return this.#parts.workers.cancelled(worker)
+  }
+
+  leave(worker: string): Promise<void> {
+    return this.#parts.workers.leave(worker)
+  }
+
+  /** Runs go first, in a transaction of their own. */
+  async prune(keep: Retention, limit: number): Promise<number> {
+    const gone = await this.#pruneRuns(keep, limit)
+    const { database } = this.#parts
+    const { endedMs, deadMs, keysMs, auditMs } = keep
+    const ages = [endedMs, deadMs, keysMs, auditMs].map(age => (age === undefined ? null : wholeMs(age)))
+    return gone + Number(await database.call('prune', [...ages, int4(limit - gone), database.at], LONG))
+  }
+
+  /** Forgets runs that ended long enough ago. Returns how many items and runs it deleted. */
+  async #pruneRuns({ endedMs, deadMs }: Retention, limit: number): Promise<number> {
+    if (endedMs === undefined) return 0
+    const { database } = this.#parts
+    const values = [wholeMs(endedMs), deadMs === undefined ? null : wholeMs(deadMs), int4(limit), database.at]
+    return Number(await database.call('prune_runs', values, LONG))
+  }
+}

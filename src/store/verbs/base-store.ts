@@ -1,0 +1,284 @@
+import type { IdempotencyStore } from '../../idempotency/index.js'
+import type { BudgetStore } from '../contract/budget-store.js'
+import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
+import type { GroupStore } from '../contract/group-store.js'
+import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../contract/lane.js'
+import type { LaneRules } from '../contract/lane-rule.js'
+import type { By, LedgerRow } from '../contract/ledger.js'
+import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
+import type { OperationStore } from '../contract/operation-store.js'
+import type { Prunable } from '../contract/prunable.js'
+import type { RetriedTask } from '../contract/retried-task.js'
+import type { RunStore } from '../contract/run-store.js'
+import type { AuditStore, PolicyStore, Retention, StoreContract, TaskVerbs } from '../contract/store.js'
+import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
+import type { TaskStanding } from '../contract/task-standing.js'
+import type { WorkerRecord } from '../contract/worker-store.js'
+import type { Steps, Transactions, Tx } from '../port/steps.js'
+import {
+  checkBeat,
+  checkBy,
+  checkClaim,
+  checkCountFields,
+  checkDiscard,
+  checkFilter,
+  checkIds,
+  checkLaneSelection,
+  checkLanes,
+  checkLimit,
+  checkName,
+  checkNewTask,
+  checkPage,
+  checkPause,
+  checkRetention,
+  checkSettlement,
+  checkText,
+  checkTime,
+} from '../rules/check.js'
+import { checkedLimits } from '../rules/lane-limits.js'
+import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
+import { limitLanes, pauseLanes } from './lanes.js'
+import { Operations } from './operations.js'
+import { Runs, redriveTasks } from './runs.js'
+import { cancelOnRecord, discardOnRecord, editOnRecord } from './tasks.js'
+
+/** The verbs that each store carries out in its own way: hot ones, and `prune`, which knows every table. */
+export interface StoreVerbs extends Omit<TaskVerbs, 'watch'> {
+  prune(keep: Retention, limit: number): Promise<number>
+}
+
+/** Calls those who watch a store. It is rung after a commit. */
+export interface Bell {
+  /** There may be something new to claim, or a running task is to be cancelled. */
+  ring(): void
+  /** These tasks may have ended. */
+  ended(tasks: readonly { readonly id: string }[]): void
+  watch(callback: () => void): () => void
+  watchEnd(id: string, callback: () => void): () => void
+}
+
+/** The parts in which stores differ. */
+export interface StoreParts {
+  readonly verbs: StoreVerbs
+  readonly transactions: Transactions
+  readonly bell: Bell
+  readonly idempotency: IdempotencyStore
+  readonly policies: PolicyStore
+  readonly audit: AuditStore
+  readonly budgets: BudgetStore
+  readonly groups: GroupStore
+}
+
+/** The verbs of every store. Each checks its arguments, runs its body in a transaction, and rings the bell after the commit. */
+export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
+  /** The keys of an `IdempotencyGuard`, as durable as the tasks. */
+  readonly idempotency: IdempotencyStore
+  /** Policies by their hash. */
+  readonly policies: PolicyStore
+  /** The audit log. */
+  readonly audit: AuditStore
+  /** The runs of pipelines. */
+  readonly runs: RunStore
+  /** Bulk acts on record. */
+  readonly operations: OperationStore
+  /** Budgets of kinds, with their gates. */
+  readonly budgets: BudgetStore
+  /** Failures with the same fingerprint. */
+  readonly groups: GroupStore
+  readonly #verbs: StoreVerbs
+  readonly #transactions: Transactions
+  readonly #bell: Bell
+
+  constructor({ verbs, transactions, bell, idempotency, policies, audit, budgets, groups }: StoreParts) {
+    this.#verbs = verbs
+    this.#transactions = transactions
+    this.#bell = bell
+    this.idempotency = idempotency
+    this.policies = policies
+    this.audit = audit
+    this.budgets = budgets
+    this.groups = groups
+    this.runs = new Runs(transactions, () => bell.ring())
+    this.operations = new Operations(transactions, ids => this.#changed(ids))
+  }
+
+  now(): Promise<number> {
+    return this.#verbs.now()
+  }
+
+  async enqueue(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    tasks.forEach(checkNewTask)
+    return this.#verbs.enqueue(tasks)
+  }
+
+  async claim(request: ClaimRequest): Promise<Claim> {
+    checkClaim(request)
+    return this.#verbs.claim(request)
+  }
+
+  async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
+    settlements.forEach(checkSettlement)
+    return this.#verbs.settle(settlements)
+  }
+
+  async heartbeat(beat: Beat): Promise<Heartbeat> {
+    checkBeat(beat)
+    return this.#verbs.heartbeat(beat)
+  }
+
+  async cancelled(worker: string): Promise<readonly string[]> {
+    checkName('worker', worker)
+    return this.#verbs.cancelled(worker)
+  }
+
+  async leave(worker: string): Promise<void> {
+    checkName('worker', worker)
+    return this.#verbs.leave(worker)
+  }
+
+  watch(callback: () => void): () => void {
+    return this.#bell.watch(callback)
+  }
+
+  watchEnd(id: string, callback: () => void): () => void {
+    checkName('id', id)
+    return this.#bell.watchEnd(id, callback)
+  }
+
+  async get(id: string): Promise<TaskRecord | undefined> {
+    checkName('id', id)
+    return this.#read(tx => tx.reads.get(id))
+  }
+
+  async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
+    checkName('id', id)
+    checkPage({ limit })
+    return this.#read(tx => tx.reads.standing(id, limit))
+  }
+
+  async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
+    checkFilter(filter)
+    checkPage(page)
+    return this.#read(tx => tx.reads.list(filter, page))
+  }
+
+  async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+    checkFilter(filter)
+    return this.#read(tx => tx.reads.count(filter))
+  }
+
+  async stats(): Promise<StoreStats> {
+    return this.#read(tx => tx.reads.stats())
+  }
+
+  async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
+    checkFilter(filter)
+    checkCountFields(fields)
+    return this.#read(tx => tx.reads.countBy(filter, fields))
+  }
+
+  async retried(since: number, page: PageRequest): Promise<Page<RetriedTask>> {
+    checkTime('since', since)
+    checkPage(page)
+    return this.#read(tx => tx.reads.retried(since, page))
+  }
+
+  async ledger(id: string): Promise<LedgerRow[]> {
+    checkName('id', id)
+    const [rows = []] = await this.ledgers([id])
+    return rows
+  }
+
+  async ledgers(ids: readonly string[]): Promise<LedgerRow[][]> {
+    checkIds(ids)
+    return this.#read(tx => tx.reads.ledgers(ids))
+  }
+
+  async payloads(ids: readonly string[]): Promise<(string | undefined)[]> {
+    checkIds(ids)
+    return this.#read(tx => tx.reads.payloads(ids))
+  }
+
+  async lanes(filter: Partial<Lane> = {}): Promise<LaneRecord[]> {
+    checkLanes(filter)
+    return this.#read(tx => tx.reads.lanes(filter))
+  }
+
+  async laneRules(filter: Partial<Lane> = {}): Promise<LaneRules> {
+    checkLanes(filter)
+    return this.#read(tx => tx.reads.laneRules(filter))
+  }
+
+  async workers(): Promise<WorkerRecord[]> {
+    return this.#read(tx => tx.reads.workers())
+  }
+
+  async prunable(keep: Retention): Promise<Prunable> {
+    checkRetention(keep)
+    return this.#read(tx => tx.reads.prunable(keep))
+  }
+
+  async prune(keep: Retention, limit: number): Promise<number> {
+    checkRetention(keep)
+    checkLimit(limit)
+    return this.#verbs.prune(keep, limit)
+  }
+
+  async redrive(ids: readonly string[], by: By): Promise<string[]> {
+    checkIds(ids)
+    checkName('who', by?.who)
+    checkBy(by)
+    const moved = await this.#transactions.write(function* (tx) {
+      return yield* redriveTasks(tx, ids, by, yield* tx.clock.now())
+    })
+    if (moved.length > 0) this.#bell.ring()
+    return moved
+  }
+
+  async cancel(ids: readonly string[], by?: By): Promise<string[]> {
+    checkIds(ids)
+    checkBy(by)
+    const cancelled = await this.#transactions.write(tx => cancelOnRecord(tx, ids, by))
+    if (cancelled.length > 0) this.#changed(cancelled)
+    return cancelled
+  }
+
+  async discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
+    checkIds(ids)
+    checkDiscard(by)
+    return this.#transactions.write(tx => discardOnRecord(tx, ids, by))
+  }
+
+  async edit(id: string, payload: string, by: By): Promise<boolean> {
+    checkName('id', id)
+    checkText('payload', payload)
+    checkName('who', by?.who)
+    checkBy(by)
+    return this.#transactions.write(tx => editOnRecord(tx, id, payload, by))
+  }
+
+  async pause(lanes: LaneSelection, pause: { readonly isPaused: boolean } & Partial<By>): Promise<void> {
+    checkLaneSelection(lanes)
+    checkPause(pause)
+    await this.#transactions.write(tx => pauseLanes(tx, lanes, pause))
+    if (!pause.isPaused) this.#bell.ring()
+  }
+
+  async limit(lanes: LaneSelection, limits: LaneLimits | SharedLimits, by?: By): Promise<void> {
+    checkLaneSelection(lanes)
+    checkBy(by)
+    const checked = isShared(limits) ? checkedShared(lanes, limits) : checkedLimits(limits)
+    const declaration = declarationOf(lanes, limits)
+    const isNews = await this.#transactions.write(tx => limitLanes(tx, lanes, checked, { declaration, by }))
+    if (isNews) this.#bell.ring()
+  }
+
+  #read<T>(body: (tx: Tx) => Steps<T>): Promise<T> {
+    return this.#transactions.read(body)
+  }
+
+  #changed(ids: readonly string[]): void {
+    this.#bell.ring()
+    this.#bell.ended(ids.map(id => ({ id })))
+  }
+}

@@ -1,0 +1,35 @@
+import type { LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
+import type { By } from '../contract/ledger.js'
+import type { Steps, Tx } from '../port/steps.js'
+import { limitRecord, pauseRecord } from '../rules/operator-record.js'
+import { type Declaration, isShared } from '../rules/shared-limit.js'
+
+/** Pauses or resumes lanes, on record if somebody asked for it. */
+export function* pauseLanes(
+  tx: Tx,
+  lanes: LaneSelection,
+  { isPaused, who, why }: { readonly isPaused: boolean } & Partial<By>,
+): Steps<void> {
+  const now = yield* tx.clock.now()
+  const by = who === undefined ? undefined : { who, ...(why !== undefined && { why }) }
+  yield* tx.lanes.pause(lanes, isPaused, now, by)
+  if (by !== undefined) yield* tx.audit.append(pauseRecord(lanes, isPaused, by, now), now)
+}
+
+/**
+ * Limits lanes, on record if somebody asked for it. Returns whether that is news: code declares its limits whenever it
+ * starts, and repeats nothing that an operator has changed since.
+ */
+export function* limitLanes(
+  tx: Tx,
+  lanes: LaneSelection,
+  limits: LaneLimits | SharedLimits,
+  { declaration, by }: { readonly declaration: Declaration | undefined; readonly by: By | undefined },
+): Steps<boolean> {
+  if (declaration !== undefined && !(yield* tx.lanes.declare(declaration))) return false
+  const now = yield* tx.clock.now()
+  if (isShared(limits)) yield* tx.lanes.share(lanes, limits)
+  else yield* tx.lanes.limit(lanes, limits, now)
+  if (by !== undefined) yield* tx.audit.append(limitRecord(lanes, limits, by, now), now)
+  return true
+}
