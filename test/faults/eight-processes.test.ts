@@ -9,8 +9,10 @@ import { canWatchSqlite, type SqliteWatch } from './sqlite-watch.js'
 
 const PROCESSES = 8
 const TASKS = 1000
-/** Nobody may keep an event loop from turning for so long by holding a lock. */
+/** Nobody may keep an event loop from turning for so long by holding a lock: the driver's own busy timeout is 5 s. */
 const LONGEST_MS = 50
+/** On a disk that others keep busy, any call may wait for a page. */
+const LONGEST_ON_DISK_MS = 1000
 
 diceOf('eight processes on one file')
 
@@ -78,5 +80,5 @@ function expectNoSleepOnLocks(watch: SqliteWatch, { hasDisk }: { readonly hasDis
   expect(watch.busyTimeoutMs).toBe(0)
   const { longestBusy, longestOther, longestOnDisk } = watch
   for (const { sql, asleepMs } of [longestBusy, longestOther, ...(hasDisk ? [] : [longestOnDisk])])
-    expect(asleepMs, `asleep in ${sql}`).toBeLessThan(LONGEST_MS)
+    expect(asleepMs, `asleep in ${sql}`).toBeLessThan(hasDisk ? LONGEST_ON_DISK_MS : LONGEST_MS)
 }

@@ -111,7 +111,7 @@ it.each([
   ['postgres', 'sqlite'],
 ] as const)(
   'a move from %s to %s that is killed again and again goes on where it was, and ends complete and verified',
-  { timeout: 180_000 },
+  { timeout: 600_000 },
   async (from, to) => {
     const source = await STORES[from]('source')
     await fill(source.store)
