@@ -1,9 +1,8 @@
-import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
+import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
 import type { LaneRules, PauseRule } from '../contract/lane-rule.js'
 import type { By } from '../contract/ledger.js'
-import type { LanePort } from '../port/lane-port.js'
+import type { KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
 import { runsAlone } from '../rules/after-settlement.js'
-import { isOneLane } from '../rules/lane-limits.js'
 import { isItem } from '../rules/runs/items.js'
 import type { Declaration } from '../rules/shared-limit.js'
 import type { CountedSharedLimit } from '../rules/stats-book.js'
@@ -182,18 +181,23 @@ export class MemoryLanes implements LanePort {
     }
   }
 
-  limit(lanes: LaneSelection, limits: LaneLimits): void {
-    // A single lane is made if it does not exist, so it needs no rule.
-    if (isOneLane(lanes)) this.of(lanes)
-    else this.#limits.add(lanes, limits)
+  addLimitRule(lanes: LaneSelection, limits: LaneLimits): void {
+    this.#limits.add(lanes, limits)
+  }
+
+  setLimits(lanes: LaneSelection, limits: LaneLimits): void {
     for (const lane of this.#matching(lanes)) lane.limit(limits)
   }
 
-  /** Limits all lanes that match together. The same selection again keeps what was learned. */
-  share(lanes: LaneSelection, limits: SharedLimits): void {
+  lockShared(lanes: SharedSelection): KeptSharedLimit | undefined {
     const known = this.#shared.exactly(lanes)
-    known?.limit(limits)
-    const shared = known ?? new MemorySharedLimit(limits)
+    return known && { limits: known.limits, state: known.state }
+  }
+
+  saveShared(lanes: SharedSelection, limit: KeptSharedLimit): void {
+    const known = this.#shared.exactly(lanes)
+    known?.change(limit)
+    const shared = known ?? new MemorySharedLimit(limit)
     this.#shared.add(lanes, shared)
     for (const lane of this.#matching(lanes)) lane.shared = shared
   }

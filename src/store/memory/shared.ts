@@ -1,15 +1,14 @@
 import type { LaneRecord, SharedLimits } from '../contract/lane.js'
 import type { Cost } from '../contract/task.js'
+import type { KeptSharedLimit } from '../port/lane-port.js'
 import type { After } from '../rules/after-settlement.js'
 import {
   afterAnswer,
   afterRefusal,
   afterStart,
   afterUse,
-  NEW_STATE,
   opensAt,
   paceAt,
-  relimited,
   type SharedState,
 } from '../rules/shared-limit.js'
 
@@ -21,10 +20,11 @@ export class MemorySharedLimit {
   /** How many tasks of all its lanes run. */
   running = 0
   #limits: SharedLimits
-  #state: SharedState = NEW_STATE
+  #state: SharedState
 
-  constructor(limits: SharedLimits) {
+  constructor({ limits, state }: KeptSharedLimit) {
     this.#limits = limits
+    this.#state = state
   }
 
   get limits(): SharedLimits {
@@ -59,9 +59,9 @@ export class MemorySharedLimit {
     return opensAt(this.#limits, this.#state, cost, now)
   }
 
-  limit(limits: SharedLimits): void {
-    this.#state = relimited(this.#state, this.#limits, limits)
+  change({ limits, state }: KeptSharedLimit): void {
     this.#limits = limits
+    this.#state = state
   }
 
   start(cost: Cost | undefined, now: number): void {

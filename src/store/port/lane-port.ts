@@ -1,6 +1,15 @@
 import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
-import type { Declaration } from '../rules/shared-limit.js'
+import type { Declaration, SharedState } from '../rules/shared-limit.js'
+
+/** The lanes that share a limit. */
+export type SharedSelection = Pick<LaneSelection, 'kind' | 'category'>
+
+/** A limit that lanes share, as it is kept. */
+export interface KeptSharedLimit {
+  readonly limits: SharedLimits
+  readonly state: SharedState
+}
 
 /** The primitives of lanes. Rules hold for lanes that are made later, too. */
 export interface LanePort {
@@ -10,10 +19,14 @@ export interface LanePort {
   pause(lanes: LaneSelection, isPaused: boolean, now: number, by?: By): void
   /** Takes back the pause of the lanes of a run. They are as paused as the other rules say. */
   endPause(lanes: Pick<Lane, 'kind' | 'key'>): void
-  /** Limits each of the lanes that match. */
-  limit(lanes: LaneSelection, limits: LaneLimits, now: number): void
-  /** Limits the lanes that match together. */
-  share(lanes: LaneSelection, limits: SharedLimits): void
+  /** Limits each of the lanes that match and are yet to be made, as long as no later rule does. Replaces the rules that it covers. */
+  addLimitRule(lanes: LaneSelection, limits: LaneLimits): void
+  /** Limits each of the lanes that match. A lane with the same limits stays as it is. */
+  setLimits(lanes: LaneSelection, limits: LaneLimits, now: number): void
+  /** The limit that exactly these lanes share. Nobody else changes it until the transaction ends. */
+  lockShared(lanes: SharedSelection): KeptSharedLimit | undefined
+  /** Lets the lanes that match share a limit. Replaces those that it covers. */
+  saveShared(lanes: SharedSelection, limit: KeptSharedLimit): void
   /** Notes what code declares. Returns false if it is the same as the last time. */
   declare(declaration: Declaration): boolean
 }

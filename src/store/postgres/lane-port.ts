@@ -1,8 +1,8 @@
-import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
+import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
-import type { LanePort } from '../port/lane-port.js'
+import type { KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
 import type { Promised } from '../port/steps.js'
-import { type Declaration, NEW_STATE } from '../rules/shared-limit.js'
+import type { Declaration } from '../rules/shared-limit.js'
 import type { Sql } from './database.js'
 import { byValues } from './text.js'
 
@@ -26,14 +26,21 @@ export class PostgresLanePort implements Promised<LanePort> {
     await this.#sql.call('end_pause', [kind, key])
   }
 
-  async limit(lanes: LaneSelection, limits: LaneLimits, now: number): Promise<void> {
-    const { concurrency = null, perSecond = null, isOrdered = false } = limits
-    await this.#sql.call('limit_lanes', [...selectionValues(lanes), concurrency, perSecond, isOrdered, now])
+  async addLimitRule(lanes: LaneSelection, limits: LaneLimits): Promise<void> {
+    await this.#sql.call('add_limit_rule', [...selectionValues(lanes), ...limitValues(limits)])
   }
 
-  async share(lanes: LaneSelection, limits: SharedLimits): Promise<void> {
-    const { kind, category = null } = lanes
-    await this.#sql.call('limit_shared', [kind, category, JSON.stringify(limits), JSON.stringify(NEW_STATE)])
+  async setLimits(lanes: LaneSelection, limits: LaneLimits, now: number): Promise<void> {
+    await this.#sql.call('set_limits', [...selectionValues(lanes), ...limitValues(limits), now])
+  }
+
+  async lockShared({ kind, category }: SharedSelection): Promise<KeptSharedLimit | undefined> {
+    const found = await this.#sql.call('lock_shared', [kind, category ?? null])
+    return found === null ? undefined : (JSON.parse(String(found)) as KeptSharedLimit)
+  }
+
+  async saveShared({ kind, category }: SharedSelection, { limits, state }: KeptSharedLimit): Promise<void> {
+    await this.#sql.call('save_shared', [kind, category ?? null, JSON.stringify(limits), JSON.stringify(state)])
   }
 
   async declare({ lanes, limits }: Declaration): Promise<boolean> {
@@ -43,4 +50,8 @@ export class PostgresLanePort implements Promised<LanePort> {
 
 function selectionValues({ kind, category, key }: LaneSelection): (string | null)[] {
   return [kind, category ?? null, key ?? null]
+}
+
+function limitValues({ concurrency, perSecond, isOrdered }: LaneLimits): (number | boolean | null)[] {
+  return [concurrency ?? null, perSecond ?? null, isOrdered ?? false]
 }

@@ -1,8 +1,7 @@
-import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
+import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
-import type { LanePort } from '../port/lane-port.js'
-import { isOneLane } from '../rules/lane-limits.js'
-import { type Declaration, NEW_STATE, relimited } from '../rules/shared-limit.js'
+import type { KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
+import type { Declaration } from '../rules/shared-limit.js'
 import type { SqliteParts } from './port.js'
 import { parsedShared } from './shared-book.js'
 
@@ -34,50 +33,43 @@ export class SqliteLanePort implements LanePort {
     this.#parts.runs.pauseByRules.run(lanes)
   }
 
-  limit(lanes: LaneSelection, limits: LaneLimits, now: number): void {
+  addLimitRule(lanes: LaneSelection, limits: LaneLimits): void {
     const { statements } = this.#parts
-    const { concurrency = null, perSecond: per_second = null, isOrdered } = limits
-    const columns = { concurrency, per_second, ordered: isOrdered ? 1 : 0 }
-    if (isOneLane(lanes)) {
-      // A single lane is made if it does not exist, so it needs no rule.
-      const id = this.#parts.lanes.of(lanes.kind, lanes.category, lanes.key)
-      statements.limitLane.run({ id, ...columns, now })
-      return
-    }
     const rule = ruleOf(lanes)
     statements.dropLimitRules.run(rule)
-    statements.addLimitRule.run({ ...rule, ...columns })
-    statements.limitLanes.run({ ...rule, ...columns, now })
+    statements.addLimitRule.run({ ...rule, ...limitColumns(limits) })
   }
 
-  share(lanes: LaneSelection, limits: SharedLimits): void {
-    const { kind, category = null } = lanes
-    const id = this.#changeShared({ kind, category }, limits)
+  setLimits(lanes: LaneSelection, limits: LaneLimits, now: number): void {
+    this.#parts.statements.limitLanes.run({ ...ruleOf(lanes), ...limitColumns(limits), now })
+  }
+
+  lockShared({ kind, category }: SharedSelection): KeptSharedLimit | undefined {
+    const known = this.#parts.statements.sharedFor.get({ kind, category: category ?? null })
+    return known && parsedShared(known)
+  }
+
+  saveShared({ kind, category }: SharedSelection, { limits, state }: KeptSharedLimit): void {
+    const { statements } = this.#parts
+    const rule = { kind, category: category ?? null }
+    const texts = { limits: JSON.stringify(limits), state: JSON.stringify(state) }
+    const known = statements.sharedFor.get(rule)?.id
+    const id = known ?? Number(statements.addShared.run({ ...rule, ...texts }).lastInsertRowid)
+    if (known !== undefined) statements.changeShared.run({ id, ...texts })
     // The new rule replaces those that it covers.
-    this.#parts.statements.share.run({ kind, category, id })
-    this.#parts.statements.dropShared.run({ kind, category, id })
+    statements.share.run({ ...rule, id })
+    statements.dropShared.run({ ...rule, id })
   }
 
   declare(declaration: Declaration): boolean {
     return this.#parts.statements.declare.run({ ...declaration }).changes > 0
   }
-
-  /** Writes the limits of a selection. Returns the id of the record. */
-  #changeShared(rule: { readonly kind: string; readonly category: string | null }, limits: SharedLimits): number {
-    const { statements } = this.#parts
-    const known = statements.sharedFor.get(rule)
-    const text = JSON.stringify(limits)
-    if (known === undefined) {
-      const added = statements.addShared.run({ ...rule, limits: text, state: JSON.stringify(NEW_STATE) })
-      return Number(added.lastInsertRowid)
-    }
-    const before = parsedShared(known)
-    const state = JSON.stringify(relimited(before.state, before.limits, limits))
-    statements.changeShared.run({ id: known.id, limits: text, state })
-    return known.id
-  }
 }
 
 function ruleOf({ kind, category, key }: LaneSelection) {
   return { kind, category: category ?? null, key: key ?? null }
+}
+
+function limitColumns({ concurrency, perSecond, isOrdered }: LaneLimits) {
+  return { concurrency: concurrency ?? null, per_second: perSecond ?? null, ordered: isOrdered ? 1 : 0 }
 }

@@ -1,8 +1,9 @@
 import type { LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
 import type { Steps, Tx } from '../port/steps.js'
+import { isOneLane } from '../rules/lane-limits.js'
 import { limitRecord, pauseRecord } from '../rules/operator-record.js'
-import { type Declaration, isShared } from '../rules/shared-limit.js'
+import { type Declaration, isShared, NEW_STATE, relimited } from '../rules/shared-limit.js'
 
 /** Pauses or resumes lanes, on record if somebody asked for it. */
 export function* pauseLanes(
@@ -28,8 +29,21 @@ export function* limitLanes(
 ): Steps<boolean> {
   if (declaration !== undefined && !(yield* tx.lanes.declare(declaration))) return false
   const now = yield* tx.clock.now()
-  if (isShared(limits)) yield* tx.lanes.share(lanes, limits)
-  else yield* tx.lanes.limit(lanes, limits, now)
+  if (isShared(limits)) yield* share(tx, lanes, limits)
+  else yield* limitEach(tx, lanes, limits, now)
   if (by !== undefined) yield* tx.audit.append(limitRecord(lanes, limits, by, now), now)
   return true
+}
+
+function* limitEach(tx: Tx, lanes: LaneSelection, limits: LaneLimits, now: number): Steps<void> {
+  // A single lane is made if it does not exist, so it needs no rule.
+  if (isOneLane(lanes)) yield* tx.lanes.make([lanes])
+  else yield* tx.lanes.addLimitRule(lanes, limits)
+  yield* tx.lanes.setLimits(lanes, limits, now)
+}
+
+function* share(tx: Tx, lanes: LaneSelection, limits: SharedLimits): Steps<void> {
+  const known = yield* tx.lanes.lockShared(lanes)
+  const state = known === undefined ? NEW_STATE : relimited(known.state, known.limits, limits)
+  yield* tx.lanes.saveShared(lanes, { limits, state })
 }

@@ -449,32 +449,37 @@ BEGIN
 END
 $$;
 
--- Limits all lanes that match together, including those that come later. The limit of a kind replaces those of its
--- categories. `new_state` is the state of a limit that was never used.
-CREATE OR REPLACE FUNCTION redrive.limit_shared(of_kind text, of_category text, new_limits text, new_state text)
-RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+-- The limit that exactly these lanes share, as the JSON {limits, state}, or NULL. It is locked, and so are the rules for lanes
+-- of the kind, whether there is one or not.
+CREATE OR REPLACE FUNCTION redrive.lock_shared(of_kind text, of_category text) RETURNS text LANGUAGE plpgsql
+/* verb */ AS $$
 DECLARE
-  this redrive.shared_limit;
+  found text;
 BEGIN
   PERFORM redrive.lock_lane_rules(of_kind);
-  SELECT * INTO this FROM redrive.shared_limit AS its
+  SELECT json_build_object('limits', its.limits::json, 'state', its.state::json)::text INTO found
+  FROM redrive.shared_limit AS its
   WHERE its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category FOR UPDATE;
-  IF FOUND THEN
-    -- Other limits end the hold and the pace, and a bucket with another rate begins full.
-    UPDATE redrive.shared_limit
-    SET limits = new_limits, state = (this.state::jsonb - 'pace' - 'heldBy' || jsonb_build_object('heldUntil', 0, 'buckets', (
-      SELECT coalesce(jsonb_object_agg(bucket.name, bucket.level), '{}')
-      FROM jsonb_each(this.state::jsonb -> 'buckets') AS bucket (name, level)
-      WHERE this.limits::jsonb -> 'rates' -> bucket.name = new_limits::jsonb -> 'rates' -> bucket.name
-    )))::text
-    WHERE id = this.id AND this.limits::jsonb <> new_limits::jsonb;
-  ELSE
+  RETURN found;
+END
+$$;
+
+-- Lets all lanes that match share a limit, including those that come later. The caller has locked it. The limit of a kind
+-- replaces those of its categories.
+CREATE OR REPLACE FUNCTION redrive.save_shared(of_kind text, of_category text, new_limits text, new_state text)
+RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+DECLARE
+  of_shared bigint;
+BEGIN
+  UPDATE redrive.shared_limit AS its SET limits = new_limits, state = new_state
+  WHERE its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category RETURNING id INTO of_shared;
+  IF NOT FOUND THEN
     INSERT INTO redrive.shared_limit (kind, category, limits, state)
-    VALUES (of_kind, of_category, new_limits, new_state) RETURNING * INTO this;
+    VALUES (of_kind, of_category, new_limits, new_state) RETURNING id INTO of_shared;
   END IF;
   DELETE FROM redrive.shared_limit WHERE kind = of_kind AND of_category IS NULL AND category IS NOT NULL;
-  UPDATE redrive.lane SET shared = this.id
-  WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND shared IS DISTINCT FROM this.id;
+  UPDATE redrive.lane SET shared = of_shared
+  WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND shared IS DISTINCT FROM of_shared;
 END
 $$;
 

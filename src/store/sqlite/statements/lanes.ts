@@ -69,7 +69,6 @@ export function laneStatements(db: Preparer) {
     addLimitRule: db.prepare(/* sql */ `
       INSERT INTO limit_rule (kind, category, key, concurrency, per_second, ordered)
       VALUES (:kind, :category, :key, :concurrency, :per_second, :ordered)`),
-    limitLane: db.prepare(/* sql */ `${SET_LIMITS} WHERE id = :id AND ${HAS_OTHER_LIMITS}`),
     limitLanes: db.prepare(/* sql */ `
       ${SET_LIMITS}
       WHERE ${MATCHES_FILTER} AND ${HAS_OTHER_LIMITS}`),
