@@ -238,6 +238,21 @@ export const GROUPS: StoreBehaviours = {
     await assert.rejects(() => store.groups.list({}, { limit: 3, after: 'nonsense' }), /'after'/)
   },
 
+  async 'groups that were seen together are listed by their ids, in the order of code points'(store) {
+    const ids = ['a', '\uffee', '🚀']
+    await add(store, ...ids.map(id => ({ id })))
+    for (const task of (await claim(store)).tasks)
+      await settle(store, task, dead, { ...failure(), group: groupOf(task.id) })
+    const listed: string[] = []
+    let after: string | undefined
+    do {
+      const { items, next } = await store.groups.list({}, { limit: 1, ...(after !== undefined && { after }) })
+      listed.push(...items.map(({ id }) => id))
+      after = next
+    } while (after !== undefined)
+    assert.deepEqual(listed, ids.toReversed())
+  },
+
   async 'the trend counts failures by hour, and hours of long ago still count as seen'(store, advance) {
     const fail = async () => settle(store, await claimOne(store), retry, failure())
     await addOne(store)

@@ -24,6 +24,7 @@ import { PATCHED_REDRIVES } from './patched-redrives.js'
 import { PRUNE } from './prune.js'
 import { QUOTAS } from './quotas.js'
 import { RECORDS } from './records.js'
+import { REGROUPING } from './regrouping.js'
 import { RETRY_BUDGETS } from './retry-budgets.js'
 import { ROOMS } from './rooms.js'
 import { RUNS } from './runs.js'
@@ -59,6 +60,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   groups: GROUPS,
   'the life of groups': GROUP_LIFE,
   'rules about groups': GROUP_RULES,
+  regrouping: REGROUPING,
   standing: STANDING,
   stats: STATS,
   records: RECORDS,

@@ -1,18 +1,8 @@
-import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../contract/group-rule.js'
-import type {
-  FailureGroup,
-  GroupFilter,
-  GroupLife,
-  GroupMark,
-  GroupRecord,
-  GroupStore,
-} from '../contract/group-store.js'
-import type { By } from '../contract/ledger.js'
-import type { Page, PageRequest } from '../contract/list.js'
+import type { Regrouping } from '../contract/group-rule.js'
+import type { FailureGroup, GroupLife } from '../contract/group-store.js'
 import type { TaskRecord } from '../contract/task.js'
-import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../rules/check.js'
-import { taskPlace } from '../rules/cursor.js'
-import { checkRegrouping } from '../rules/groups/check-rule.js'
+import type { GroupPort } from '../port/group-port.js'
+import { comparePlaces, type TaskPlace } from '../rules/cursor.js'
 import {
   countOf,
   isOther,
@@ -22,147 +12,110 @@ import {
   otherGroup,
   restGroup,
 } from '../rules/groups/failure-group.js'
-import { groupPage, isSeenBefore } from '../rules/groups/group-page.js'
-import { inheritedLife, lifeAfterFailure, lifeAfterMark, lifeNow, NEW } from '../rules/groups/life.js'
-import { hourOf, trendOf } from '../rules/groups/trend.js'
+import type { KeptGroup } from '../rules/groups/group-record.js'
+import { lifeAfterFailure, NEW } from '../rules/groups/life.js'
+import { hourOf } from '../rules/groups/trend.js'
 import type { LedgerChange } from '../rules/ledger-change.js'
-import { markRecord } from '../rules/operator-record.js'
-import { MemoryGroupRules } from './group-rules.js'
 import type { MemoryTask } from './task.js'
 
-interface MemoryGroup {
-  readonly facts: FailureGroup
-  firstSeenAt: number
-  lastSeenAt: number
-  retrying: number
-  dead: number
-  seen: number
-  /** Failures by hour. */
-  readonly hours: Map<number, number>
-  life: GroupLife
-}
+type MemoryGroup = { -readonly [Field in keyof KeptGroup]: KeptGroup[Field] } & { readonly hours: Map<number, number> }
 
 /** The parts of the store that its groups need. */
 export interface GroupHost {
-  now(): number
-  /** The releases that live workers report. */
-  releases(): readonly string[]
-  record(record: string): void
   task(id: string): MemoryTask | undefined
   readonly tasks: ReadonlyMap<string, MemoryTask>
 }
 
-/** The failure groups of the memory store. */
-export class MemoryGroups implements GroupStore {
+/** The failure groups of a memory store: their primitives, and what follows from the life of tasks. */
+export class MemoryGroups implements GroupPort {
   readonly #groups = new Map<string, MemoryGroup>()
-  readonly #rules: MemoryGroupRules
   readonly #host: GroupHost
 
   constructor(host: GroupHost) {
     this.#host = host
-    this.#rules = new MemoryGroupRules(host)
   }
 
-  async get(id: string): Promise<GroupRecord | undefined> {
-    checkGroupId(id)
+  get(id: string): KeptGroup | undefined {
+    return this.#groups.get(id)
+  }
+
+  list(kind: string | undefined, before: TaskPlace, limit: number): KeptGroup[] {
+    return [...this.#groups.values()]
+      .filter(group => (kind === undefined || group.kind === kind) && comparePlaces(placeOf(group), before) < 0)
+      .sort((a, b) => comparePlaces(placeOf(b), placeOf(a)))
+      .slice(0, limit)
+  }
+
+  lock(ids: readonly string[]): KeptGroup[] {
+    return ids.flatMap(id => this.get(id) ?? [])
+  }
+
+  saveLife(id: string, life: GroupLife): void {
     const group = this.#groups.get(id)
-    return group && recordOf(group, this.#host.now())
+    if (group !== undefined) group.life = life
   }
 
-  async list(filter: GroupFilter, { limit, after }: PageRequest): Promise<Page<GroupRecord>> {
-    checkGroupFilter(filter)
-    checkPage({ limit })
-    const from = after === undefined ? undefined : taskPlace(after)
-    const now = this.#host.now()
-    const found = [...this.#groups.values()]
-      .filter(({ facts }) => filter.kind === undefined || facts.kind === filter.kind)
-      .map(group => recordOf(group, now))
-      .filter(record => from === undefined || isSeenBefore(record, { lastSeenAt: from.changedAt, id: from.id }))
-    return groupPage(found, filter, limit)
+  lockMembers(id: string, tasks: readonly string[]): string[] {
+    return tasks.filter(task => this.#host.task(task)?.record.group === id)
   }
 
-  async mark(id: string, mark: GroupMark, by: By): Promise<boolean> {
-    checkGroupId(id)
-    checkMark(mark)
-    checkName('who', by?.who)
-    checkBy(by)
-    const group = this.#groups.get(id)
-    if (group === undefined) return false
-    const now = this.#host.now()
-    group.life = lifeAfterMark(mark, by, { now, seen: group.seen, releases: this.#host.releases() })
-    this.#host.record(markRecord(id, mark, by, now))
-    return true
+  placesLeft(kind: string): number {
+    return MAX_GROUPS - this.#countOf(kind, facts => !isReserved(facts))
   }
 
-  async rules(): Promise<GroupRules> {
-    return this.#rules.list()
+  add(groups: readonly FailureGroup[], firstSeenAt: number): void {
+    for (const facts of groups) this.#add(facts, firstSeenAt)
   }
 
-  async addRule(rule: NewGroupRule, by: By): Promise<GroupRule> {
-    return this.#rules.add(rule, by)
+  inherit(left: string, heir: string): void {
+    const from = this.#groups.get(left)
+    const to = this.#groups.get(heir)
+    if (from === undefined || to === undefined) return
+    to.seen += from.seen
+    for (const [hour, seen] of from.hours) to.hours.set(hour, (to.hours.get(hour) ?? 0) + seen)
+    to.firstSeenAt = Math.min(to.firstSeenAt, from.firstSeenAt)
+    to.lastSeenAt = Math.max(to.lastSeenAt, from.lastSeenAt)
+    from.seen = 0
+    from.hours.clear()
+    from.lastSeenAt = from.firstSeenAt
   }
 
-  async removeRule(id: number, by: By): Promise<boolean> {
-    return this.#rules.remove(id, by)
+  moveMembers(left: string, moves: Regrouping['moves'], heir: string | undefined): void {
+    for (const { task: id, to } of moves) {
+      const task = this.#host.task(id)
+      const group = this.#groups.get(to.id)
+      const at = task?.ledger.findLastIndex(row => row.group === left) ?? -1
+      const row = task?.ledger[at]
+      if (task === undefined || group === undefined || row === undefined) continue
+      const before = task.record
+      task.record = { ...before, group: to.id }
+      task.ledger[at] = { ...row, group: to.id }
+      this.moved(before, task.record)
+      if (to.id !== heir) this.#see(group, row.endedAt)
+    }
   }
 
-  async regrouped(grouping: string): Promise<void> {
-    checkName('grouping', grouping)
-    this.#rules.regrouped(grouping)
-  }
-
-  async regroup(regrouping: Regrouping): Promise<number> {
-    checkRegrouping(regrouping)
-    const { from, heir, moves } = regrouping
-    const left = this.#groups.get(from)
-    if (heir !== undefined && left !== undefined) this.#inherit(left, heir)
-    const moved = moves.filter(({ task, to }) => this.#move(this.#host.task(task), from, to, heir?.id))
-    if (heir !== undefined && !this.#named().has(from)) this.#groups.delete(from)
-    return moved.length
-  }
-
-  /** Gives the figures and the life of a group to another one. */
-  #inherit(left: MemoryGroup, facts: FailureGroup): void {
-    const heir = this.#groups.get(facts.id) ?? this.#add(facts, left.firstSeenAt)
-    if (heir === left) return
-    heir.life = inheritedLife(left.life, heir)
-    heir.seen += left.seen
-    for (const [hour, seen] of left.hours) heir.hours.set(hour, (heir.hours.get(hour) ?? 0) + seen)
-    heir.firstSeenAt = Math.min(heir.firstSeenAt, left.firstSeenAt)
-    heir.lastSeenAt = Math.max(heir.lastSeenAt, left.lastSeenAt)
-    left.seen = 0
-    left.hours.clear()
-  }
-
-  /** Moves a task to another group, which counts its last failure unless it is the heir. Returns whether it could. */
-  #move(task: MemoryTask | undefined, from: string, facts: FailureGroup, heir: string | undefined): boolean {
-    const at = task?.ledger.findLastIndex(row => row.group === from) ?? -1
-    const row = task?.ledger[at]
-    if (task?.record.group !== from || facts.id === from || row === undefined) return false
-    const group = this.#groups.get(facts.id) ?? (this.#isFull(facts) ? undefined : this.#add(facts, row.endedAt))
-    if (group === undefined) return false
-    const before = task.record
-    task.record = { ...before, group: facts.id }
-    task.ledger[at] = { ...row, group: facts.id }
-    this.moved(before, task.record)
-    if (facts.id !== heir) this.#see(group, row.endedAt)
-    return true
+  forget(id: string): void {
+    if (!this.#named().has(id)) this.#groups.delete(id)
   }
 
   #see(group: MemoryGroup, at: number): void {
     const hour = hourOf(at)
-    group.seen++
     group.hours.set(hour, (group.hours.get(hour) ?? 0) + 1)
     group.firstSeenAt = Math.min(group.firstSeenAt, at)
-    group.lastSeenAt = Math.max(group.lastSeenAt, at)
+    group.lastSeenAt = Math.max(group.seen === 0 ? group.firstSeenAt : group.lastSeenAt, at)
+    group.seen++
   }
 
-  /** Counts a failed attempt. Returns the id of its group, which is another one if its kind has too many. */
+  /**
+   * Counts a failed attempt. Returns the id of its group, which is another one if its kind has too many. Its twins are
+   * `GroupBook` on SQLite, and `make_groups`, `count_failures` and `note_regressions` on PostgreSQL.
+   */
   failed(facts: FailureGroup, ledger: LedgerChange, now: number): string {
     const group = this.#groups.get(facts.id) ?? this.#make(facts, now)
     group.life = lifeAfterFailure(group.life, ledger, now)
     this.#see(group, now)
-    return group.facts.id
+    return group.id
   }
 
   /** Counts a task that has changed, is new or was deleted. */
@@ -189,7 +142,8 @@ export class MemoryGroups implements GroupStore {
   }
 
   #make(asked: FailureGroup, now: number): MemoryGroup {
-    const facts = this.#isFull(asked) ? this.#otherGroup(asked) : asked
+    const isPlaced = isReserved(asked) || this.placesLeft(asked.kind) > 0
+    const facts = isPlaced ? asked : this.#otherGroup(asked)
     return this.#groups.get(facts.id) ?? this.#add(facts, now)
   }
 
@@ -199,24 +153,18 @@ export class MemoryGroups implements GroupStore {
     return isOneOfFew ? other : restGroup(asked)
   }
 
-  /** Whether the kind of a group has no place for another one. */
-  #isFull(asked: FailureGroup): boolean {
-    return !isReserved(asked) && this.#countOf(asked.kind, facts => !isReserved(facts)) >= MAX_GROUPS
-  }
-
   #countOf(kind: string, isMeant: (facts: FailureGroup) => boolean): number {
-    return [...this.#groups.values()].filter(({ facts }) => facts.kind === kind && isMeant(facts)).length
+    return [...this.#groups.values()].filter(group => group.kind === kind && isMeant(group)).length
   }
 
   #add(facts: FailureGroup, now: number): MemoryGroup {
     const times = { firstSeenAt: now, lastSeenAt: now }
-    const group = { facts, ...times, retrying: 0, dead: 0, seen: 0, hours: new Map<number, number>(), life: NEW }
+    const group = { ...facts, ...times, retrying: 0, dead: 0, seen: 0, hours: new Map<number, number>(), life: NEW }
     this.#groups.set(facts.id, group)
     return group
   }
 }
 
-function recordOf({ facts, hours, life, ...figures }: MemoryGroup, now: number): GroupRecord {
-  const trend = trendOf(hours, now)
-  return { ...facts, ...figures, trend, life: lifeNow(life, { seen: figures.seen, trend }, now) }
+function placeOf({ lastSeenAt: changedAt, id }: KeptGroup): TaskPlace {
+  return { changedAt, id }
 }

@@ -37,7 +37,6 @@ export class MemoryStore extends BaseStore implements StoreContract {
       policies: memoryPolicies(),
       audit: tasks.audit,
       budgets: tasks.budgets,
-      groups: tasks.groups,
     })
     this.#tasks = tasks
     this.#once = new MemoryOnce(tasks.keys, ({ id, token }) => tasks.task(id)?.lease?.token === token)

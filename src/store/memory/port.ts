@@ -7,7 +7,7 @@ import type { MemoryTasks } from './tasks.js'
 
 /** The primitives of a memory store. Whoever keeps the rows of a noun has its primitives too. */
 export function memoryPort(tasks: MemoryTasks): Port {
-  const { audit, lanes, runs, operations } = tasks
+  const { audit, lanes, runs, operations, groups, groupRules } = tasks
   return {
     clock: tasks,
     audit: new MemoryAuditPort(audit),
@@ -16,6 +16,8 @@ export function memoryPort(tasks: MemoryTasks): Port {
     lanes,
     runs,
     operations,
+    groups,
+    groupRules,
     reads: new MemoryReads(tasks),
   }
 }

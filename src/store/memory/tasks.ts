@@ -25,6 +25,7 @@ import { taskIds } from '../rules/task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { MemoryBell } from './bell.js'
 import { type BudgetHost, MemoryBudgets } from './budgets.js'
+import { MemoryGroupRules } from './group-rules.js'
 import { type GroupHost, MemoryGroups } from './groups.js'
 import type { MemoryLanes } from './lanes.js'
 import { MemoryOperations } from './operations.js'
@@ -47,9 +48,10 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   readonly runs = new MemoryRuns(this)
   readonly operations = new MemoryOperations(this)
   readonly keys: MemoryIdempotencyStore
+  readonly groups = new MemoryGroups(this)
+  readonly groupRules = new MemoryGroupRules()
   readonly tx: Tx = inSteps(memoryPort(this))
   readonly budgets = new MemoryBudgets(this)
-  readonly groups = new MemoryGroups(this)
   readonly #clock: Clock
   readonly #newId = taskIds()
 
@@ -69,10 +71,6 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
 
   task(id: string): MemoryTask | undefined {
     return this.tasks.get(id)
-  }
-
-  releases(): string[] {
-    return this.workers.live().flatMap(({ release }) => release ?? [])
   }
 
   record(record: string): void {

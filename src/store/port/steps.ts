@@ -1,3 +1,4 @@
+import type { GroupPort, GroupRulePort } from './group-port.js'
 import type { LanePort } from './lane-port.js'
 import type { OperationPort } from './operation-port.js'
 import type { ReadPort } from './read-port.js'
@@ -35,6 +36,8 @@ export interface Port {
   readonly runs: RunPort
   readonly operations: OperationPort
   readonly reads: ReadPort
+  readonly groups: GroupPort
+  readonly groupRules: GroupRulePort
 }
 
 /** The port of a store that answers with promises. */

@@ -16,7 +16,6 @@ import type { SqlClient } from './driver.js'
 import { Ends } from './ends.js'
 import { Enqueues } from './enqueue.js'
 import { grant, grantRead } from './grant.js'
-import { PostgresGroups } from './groups.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { once } from './once.js'
@@ -78,7 +77,6 @@ export class PostgresStore extends BaseStore implements Movable {
       policies: postgresPolicies(database),
       audit: postgresAudit(database),
       budgets,
-      groups: new PostgresGroups(database),
     })
     this.#parts = parts
     this.#database = database

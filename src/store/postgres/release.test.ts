@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'e80ca4840adac0fff7d30f4cec1a27f25eed4c398906d55a4b60482b7304c2a6',
+  1: '334d3a867310ab55184aa9a6ba2f4d91da08a5ff79f876499f9039701d90bd4b',
 }
 
 const MAX_LINES = 60

@@ -193,10 +193,15 @@ export function checkBy({ who, why }: Partial<By> = {}): void {
     throw new OptionError('why', `'why' may have up to ${MAX_WHY} characters, and has ${why.length}.`)
 }
 
-/** Work that is given up for good has a reason. */
-export function checkDiscard(by: Required<By>): void {
+/** Checks the person who asked for an act that is on record. */
+export function checkPerson(by: By): void {
   checkName('who', by?.who)
   checkBy(by)
+}
+
+/** Work that is given up for good has a reason. */
+export function checkDiscard(by: Required<By>): void {
+  checkPerson(by)
   if (by.why === undefined || by.why.trim() === '')
     throw new OptionError('why', `'why' must say why they are discarded.`)
 }

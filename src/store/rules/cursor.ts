@@ -1,6 +1,5 @@
 import { OptionError } from '../../policy/index.js'
 import type { Page } from '../contract/list.js'
-import type { TaskRecord } from '../contract/task.js'
 
 /** The last task of a page. The next page begins behind it, whatever was added since. */
 export interface TaskPlace {
@@ -11,6 +10,11 @@ export interface TaskPlace {
 /** Before all entries of a list that has the newest first, and of one that has the oldest first. */
 export const NEWEST: TaskPlace = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
 export const OLDEST: TaskPlace = { changedAt: 0, id: '' }
+
+/** Compares places by time, then by id. */
+export function comparePlaces(a: TaskPlace, b: TaskPlace): number {
+  return a.changedAt - b.changedAt || compareTexts(a.id, b.id)
+}
 
 /** Compares texts by their code points, as both databases do. JavaScript compares UTF-16 units, and has emoji before U+FFEE. */
 export function compareTexts(a: string, b: string): number {
@@ -28,11 +32,21 @@ function rankOf(unit: number): number {
   return unit < 0xe000 ? unit + 0x2000 : unit - 0x800
 }
 
-/** A page of the tasks found, in order. A store looks for one task more than the limit, to know whether there are more. */
-export function taskPage(found: readonly TaskRecord[], limit: number): Page<TaskRecord> {
+/** A page of entries in the order of a time. A store looks for one more than the limit, to know whether there are more. */
+export function pageByTime<T extends { readonly id: string }>(
+  found: readonly T[],
+  limit: number,
+  timeOf: (entry: T) => number,
+): Page<T> {
   const items = found.slice(0, limit)
   const last = items.at(-1)
-  return found.length > limit && last !== undefined ? { items, next: cursorAt(last) } : { items }
+  if (found.length <= limit || last === undefined) return { items }
+  return { items, next: cursorAt({ changedAt: timeOf(last), id: last.id }) }
+}
+
+/** A page of tasks by their last change. */
+export function taskPage<T extends TaskPlace>(found: readonly T[], limit: number): Page<T> {
+  return pageByTime(found, limit, ({ changedAt }) => changedAt)
 }
 
 /** A page of entries that were read with this limit. One that is full may be the last. */

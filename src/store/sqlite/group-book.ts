@@ -25,7 +25,16 @@ interface NamedGroup {
   life: GroupLife
 }
 
-/** The changes that a job makes to failure groups, collected so that each group is written once. */
+/** Adds a group without figures, unless it exists. */
+export function addGroup(statements: Statements, group: FailureGroup, firstSeenAt: number): void {
+  const { id, kind, code, errorName, pattern, frames } = group
+  statements.addGroup.run(id, kind, code, errorName, pattern, JSON.stringify(frames), firstSeenAt)
+}
+
+/**
+ * The changes that a job makes to failure groups, collected so that each group is written once. Its twins are
+ * `MemoryGroups.failed` and, on PostgreSQL, `make_groups`, `count_failures` and `note_regressions`.
+ */
 export class GroupBook {
   readonly #statements: Statements
   readonly #tallies = new Map<string, Tally>()
@@ -91,14 +100,14 @@ export class GroupBook {
 
   /** Makes the group of a failure when it is first seen. */
   #groupOf(asked: FailureGroup, now: number): NamedGroup {
-    const { groupLife, groupsOfKind, addGroup } = this.#statements
+    const { groupLife, groupsOfKind } = this.#statements
     const known = groupLife.get(asked.id)
     if (known !== undefined) return { id: asked.id, life: lifeOf(known) }
     const isFull = !isReserved(asked) && (groupsOfKind.get(asked.kind, MAX_GROUPS) ?? 0) >= MAX_GROUPS
-    const { id, kind, code, errorName, pattern, frames } = isFull ? this.#otherGroup(asked) : asked
-    addGroup.run(id, kind, code, errorName, pattern, JSON.stringify(frames), now)
-    const made = groupLife.get(id)
-    return { id, life: made === undefined ? NEW : lifeOf(made) }
+    const group = isFull ? this.#otherGroup(asked) : asked
+    addGroup(this.#statements, group, now)
+    const made = groupLife.get(group.id)
+    return { id: group.id, life: made === undefined ? NEW : lifeOf(made) }
   }
 
   #otherGroup(asked: FailureGroup): FailureGroup {

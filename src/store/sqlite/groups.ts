@@ -1,125 +1,83 @@
-import type { GroupRule, GroupRules, NewGroupRule, Regrouping } from '../contract/group-rule.js'
-import type { GroupFilter, GroupMark, GroupRecord, GroupStore } from '../contract/group-store.js'
-import type { By } from '../contract/ledger.js'
-import type { Page, PageRequest } from '../contract/list.js'
-import { checkBy, checkGroupFilter, checkGroupId, checkMark, checkName, checkPage } from '../rules/check.js'
-import { taskPlace } from '../rules/cursor.js'
-import { checkRegrouping, checkRule, checkRuleId } from '../rules/groups/check-rule.js'
-import { groupPage } from '../rules/groups/group-page.js'
-import { type GroupRow, groupRecord } from '../rules/groups/group-row.js'
-import { lifeAfterMark } from '../rules/groups/life.js'
+import type { Regrouping } from '../contract/group-rule.js'
+import type { FailureGroup, GroupLife } from '../contract/group-store.js'
+import type { GroupPort } from '../port/group-port.js'
+import type { TaskPlace } from '../rules/cursor.js'
+import { countOf, MAX_GROUPS } from '../rules/groups/failure-group.js'
+import type { KeptGroup } from '../rules/groups/group-record.js'
+import { keptGroup } from '../rules/groups/group-row.js'
 import { lifeRow } from '../rules/groups/life-row.js'
-import { trendFrom } from '../rules/groups/trend.js'
-import { markRecord } from '../rules/operator-record.js'
-import type { Connection } from './driver.js'
-import type { GroupCommit } from './group-commit.js'
-import { addRule, groupRules, removeRule } from './group-rules.js'
-import { regroup } from './regroup.js'
+import { hourOf, trendFrom } from '../rules/groups/trend.js'
+import { statusOf } from '../rules/task-state.js'
+import { addGroup } from './group-book.js'
+import type { SqliteParts } from './port.js'
 import type { Statements } from './statements.js'
-import { liveWorkers } from './workers.js'
 
-const ALL = /* sql */ `
-  SELECT failure_group.id, kind, code, error_name, pattern, frames, first_seen, life, marked_at, who, why, details,
-    ifnull(sum(seen), 0) AS seen, ifnull(sum(retrying), 0) AS retrying, ifnull(sum(dead), 0) AS dead,
-    max(first_seen, ifnull(max(last_seen), 0)) AS last_seen,
-    json_group_array(json_array(hour, seen)) FILTER (WHERE hour >= :from) AS hours
-  FROM failure_group LEFT JOIN group_tally ON group_tally.failure_group = failure_group.id`
-
-/** The state of a group follows from its figures, so those in other states are left out later. */
-const ALL_ROWS = -1
-
-const NEWEST = { changedAt: Number.MAX_SAFE_INTEGER, id: '' }
-
-/** Reads and marks failure groups. A kind has few of them, so that all are looked at. */
-export class SqliteGroups implements GroupStore {
+/** The primitives of failure groups on SQLite. `GroupBook` keeps the figures of settlements. */
+export class SqliteGroupPort implements GroupPort {
   readonly #statements: Statements
-  readonly #commits: GroupCommit
   readonly #now: () => number
-  readonly #get
-  readonly #list
 
-  constructor(db: Connection, statements: Statements, commits: GroupCommit, now: () => number) {
+  constructor({ statements, now }: SqliteParts) {
     this.#statements = statements
-    this.#commits = commits
     this.#now = now
-    this.#get = db.prepare<object, GroupRow>(/* sql */ `${ALL} WHERE id = :id GROUP BY id`)
-    this.#list = db.prepare<object, GroupRow>(/* sql */ `
-      SELECT * FROM (${ALL} WHERE :kind IS NULL OR kind = :kind GROUP BY id)
-      WHERE last_seen < :last_seen OR (last_seen = :last_seen AND id < :id)
-      ORDER BY last_seen DESC, id DESC
-      LIMIT :limit + 0`)
   }
 
-  async get(id: string): Promise<GroupRecord | undefined> {
-    checkGroupId(id)
-    return this.#commits.read(() => {
-      const now = this.#now()
-      const row = this.#get.get({ id, from: trendFrom(now) })
-      return row && groupRecord(row, now)
-    })
+  get(id: string): KeptGroup | undefined {
+    const row = this.#statements.group.get({ id, from: trendFrom(this.#now()) })
+    return row && keptGroup(row)
   }
 
-  async list(filter: GroupFilter, { limit, after }: PageRequest): Promise<Page<GroupRecord>> {
-    checkGroupFilter(filter)
-    checkPage({ limit })
-    const { changedAt: last_seen, id } = after === undefined ? NEWEST : taskPlace(after)
-    return this.#commits.read(() => {
-      const now = this.#now()
-      const place = {
-        last_seen,
-        id,
-        limit: filter.states === undefined ? limit + 1 : ALL_ROWS,
-        from: trendFrom(now),
-        kind: filter.kind ?? null,
-      }
-      return groupPage(
-        this.#list.all(place).map(row => groupRecord(row, now)),
-        filter,
-        limit,
-      )
-    })
+  list(kind: string | undefined, { changedAt: last_seen, id }: TaskPlace, limit: number): KeptGroup[] {
+    const place = { kind: kind ?? null, last_seen, id, limit, from: trendFrom(this.#now()) }
+    return this.#statements.groups.all(place).map(keptGroup)
   }
 
-  async mark(id: string, mark: GroupMark, by: By): Promise<boolean> {
-    checkGroupId(id)
-    checkMark(mark)
-    checkName('who', by?.who)
-    checkBy(by)
-    return this.#commits.write(() => {
-      const now = this.#now()
-      const group = this.#get.get({ id, from: trendFrom(now) })
-      if (group === undefined) return false
-      const releases = liveWorkers(this.#statements, now).flatMap(({ release }) => release ?? [])
-      const life = lifeAfterMark(mark, by, { now, seen: group.seen, releases })
-      this.#statements.markGroup.run({ id, ...lifeRow(life) })
-      this.#statements.appendAudit.run(now, markRecord(id, mark, by, now))
-      return true
-    })
+  lock(ids: readonly string[]): KeptGroup[] {
+    return ids.flatMap(id => this.get(id) ?? [])
   }
 
-  async rules(): Promise<GroupRules> {
-    return this.#commits.read(() => groupRules(this.#statements))
+  saveLife(id: string, life: GroupLife): void {
+    this.#statements.markGroup.run({ id, ...lifeRow(life) })
   }
 
-  async addRule(rule: NewGroupRule, by: By): Promise<GroupRule> {
-    checkRule(rule, by)
-    return this.#commits.write(() => addRule(this.#statements, rule, by, this.#now()))
+  lockMembers(id: string, tasks: readonly string[]): string[] {
+    return tasks.filter(task => this.#statements.groupMember.get(task, id) !== undefined)
   }
 
-  async removeRule(id: number, by: By): Promise<boolean> {
-    checkRuleId(id)
-    checkName('who', by?.who)
-    checkBy(by)
-    return this.#commits.write(() => removeRule(this.#statements, id, by, this.#now()))
+  placesLeft(kind: string): number {
+    return MAX_GROUPS - (this.#statements.groupsOfKind.get(kind, MAX_GROUPS) ?? 0)
   }
 
-  async regroup(regrouping: Regrouping): Promise<number> {
-    checkRegrouping(regrouping)
-    return this.#commits.write(() => regroup(this.#statements, regrouping))
+  add(groups: readonly FailureGroup[], firstSeenAt: number): void {
+    for (const group of groups) addGroup(this.#statements, group, firstSeenAt)
   }
 
-  async regrouped(grouping: string): Promise<void> {
-    checkName('grouping', grouping)
-    await this.#commits.write(() => this.#statements.setRegrouped.run(grouping))
+  inherit(left: string, heir: string): void {
+    this.#statements.inheritFirstSeen.run({ left, heir })
+    this.#statements.inheritFigures.run({ left, heir })
+    this.#statements.clearSeen.run(left)
+  }
+
+  moveMembers(left: string, moves: Regrouping['moves'], heir: string | undefined): void {
+    const { groupMember, setGroup, setLedgerGroup, addToGroup, setFirstSeen } = this.#statements
+    for (const { task, to } of moves) {
+      const member = groupMember.get(task, left)
+      if (member === undefined) continue
+      const { seq, sequence, state, ended_at: failedAt } = member
+      setGroup.run({ seq, group: to.id })
+      setLedgerGroup.run({ seq, sequence, group: to.id })
+      const count = countOf(statusOf(state))
+      const [retrying, dead] = [Number(count === 'retrying'), Number(count === 'dead')]
+      const [seen, lastSeen] = to.id === heir ? [0, 0] : [1, failedAt]
+      addToGroup.run(left, 0, 0, -retrying, -dead, 0)
+      addToGroup.run(to.id, hourOf(failedAt), seen, retrying, dead, lastSeen)
+      if (seen > 0) setFirstSeen.run(failedAt, to.id)
+    }
+  }
+
+  forget(id: string): void {
+    if (this.#statements.isNamed.get({ group: id }) !== 0) return
+    this.#statements.forgetFigures.run(id)
+    this.#statements.forgetGroup.run(id)
   }
 }

@@ -14,7 +14,6 @@ import { SqliteBudgets } from './budgets.js'
 import type { Connection } from './driver.js'
 import { enqueue } from './enqueue.js'
 import { GroupCommit } from './group-commit.js'
-import { SqliteGroups } from './groups.js'
 import { SqliteIdempotencyKeys } from './idempotency-keys.js'
 import { LaneIds } from './lane-ids.js'
 import { once } from './once.js'
@@ -51,7 +50,6 @@ export class SqliteStore extends BaseStore implements Movable {
       policies: sqlitePolicies(statements, commits),
       audit: sqliteAudit(statements, commits, now),
       budgets: new SqliteBudgets(statements, commits, now, () => watchers.ring()),
-      groups: new SqliteGroups(db, statements, commits, now),
     })
     this.#parts = parts
     this.#commits = commits

@@ -37,6 +37,7 @@ import {
 } from '../rules/check.js'
 import { checkedLimits } from '../rules/lane-limits.js'
 import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
+import { Groups } from './groups.js'
 import { limitLanes, pauseLanes } from './lanes.js'
 import { Operations } from './operations.js'
 import { Runs, redriveTasks } from './runs.js'
@@ -66,7 +67,6 @@ export interface StoreParts {
   readonly policies: PolicyStore
   readonly audit: AuditStore
   readonly budgets: BudgetStore
-  readonly groups: GroupStore
 }
 
 /** The verbs of every store. Each checks its arguments, runs its body in a transaction, and rings the bell after the commit. */
@@ -89,7 +89,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   readonly #transactions: Transactions
   readonly #bell: Bell
 
-  constructor({ verbs, transactions, bell, idempotency, policies, audit, budgets, groups }: StoreParts) {
+  constructor({ verbs, transactions, bell, idempotency, policies, audit, budgets }: StoreParts) {
     this.#verbs = verbs
     this.#transactions = transactions
     this.#bell = bell
@@ -97,7 +97,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     this.policies = policies
     this.audit = audit
     this.budgets = budgets
-    this.groups = groups
+    this.groups = new Groups(transactions)
     this.runs = new Runs(transactions, () => bell.ring())
     this.operations = new Operations(transactions, ids => this.#changed(ids))
   }

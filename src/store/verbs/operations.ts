@@ -17,9 +17,9 @@ import type {
 } from '../contract/operation-store.js'
 import type { LockedOperation, PayloadEdit } from '../port/operation-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
-import { checkBeat, checkName, checkPage } from '../rules/check.js'
-import { NEWEST, OLDEST, taskPlace } from '../rules/cursor.js'
-import { checkNewOperation, checkPerson, checkSet } from '../rules/operations/check-operation.js'
+import { checkBeat, checkName, checkPage, checkPerson } from '../rules/check.js'
+import { NEWEST, OLDEST, pageByTime, taskPlace } from '../rules/cursor.js'
+import { checkNewOperation, checkSet } from '../rules/operations/check-operation.js'
 import { OperationNotFoundError } from '../rules/operations/errors.js'
 import {
   isDrivenBy,
@@ -33,7 +33,7 @@ import {
   released,
 } from '../rules/operations/operation-rules.js'
 import { patchedPayload } from '../rules/operations/patch-payload.js'
-import { ageOf, memberPage, namedPage, operationPage, surveyed } from '../rules/operations/set.js'
+import { ageOf, memberPage, namedPage, surveyed } from '../rules/operations/set.js'
 import { changing, creation, leasing, stepping, type Transition, undoing } from '../rules/operations/transitions.js'
 import { cancelTasks, redriveTasks } from './runs.js'
 
@@ -68,10 +68,8 @@ export class Operations implements OperationStore {
     const before = after === undefined ? NEWEST : taskPlace(after)
     return this.#store.read(function* (tx) {
       const found = yield* tx.operations.list(filter.isOpen === true, before, limit + 1)
-      return operationPage(
-        found.map(({ state, tally }) => operationRecord(state, tally)),
-        limit,
-      )
+      const records = found.map(({ state, tally }) => operationRecord(state, tally))
+      return pageByTime(records, limit, ({ createdAt }) => createdAt)
     })
   }
 

@@ -16,7 +16,7 @@ import type { CountedRun, LockedRun } from '../port/run-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
 import type { Item } from '../port/task-port.js'
 import { checkNewTask, checkPage } from '../rules/check.js'
-import { NEWEST, taskPlace } from '../rules/cursor.js'
+import { NEWEST, pageByTime, taskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../rules/operator-record.js'
 import { figuresOf, nextCheckAt } from '../rules/runs/budget.js'
@@ -104,9 +104,8 @@ export class Runs implements RunStore {
         isMore = runs.length > limit && last !== undefined
         if (last !== undefined) place = { changedAt: last.createdAt, id: last.id }
       }
-      const items = found.slice(0, limit).map(({ state, counts }) => runRecord(state, counts, now))
-      const last = items.at(-1)
-      return found.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+      const records = found.map(({ state, counts }) => runRecord(state, counts, now))
+      return pageByTime(records, limit, ({ createdAt }) => createdAt)
     })
   }
 

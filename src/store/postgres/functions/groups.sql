@@ -1,3 +1,5 @@
+-- Groups as settlements make and count them. The twins in TypeScript are `GroupBook` (SQLite) and `MemoryGroups.failed`.
+
 -- The start of an hour.
 CREATE OR REPLACE FUNCTION redrive.hour_of(ms bigint) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
   SELECT ms - ms % 3600000
@@ -213,24 +215,6 @@ BEGIN
     ) AS failed
     WHERE id = fixed.id AND life = 'fixed' AND failure_group.marked_at = fixed.marked_at;
   END LOOP;
-END
-$$;
-
--- Locks a group for a mark. Returns {now, seen, releases}, with the releases that live workers report; NULL if there is none.
-CREATE OR REPLACE FUNCTION redrive.lock_group(of_id text, at bigint) RETURNS text LANGUAGE plpgsql
-SET search_path = pg_catalog AS $$
-DECLARE
-  now_ms bigint := redrive.now_ms(at);
-BEGIN
-  PERFORM FROM redrive.failure_group WHERE id = of_id FOR UPDATE;
-  IF NOT FOUND THEN
-    RETURN NULL;
-  END IF;
-  RETURN json_build_object(
-    'now', now_ms,
-    'seen', (SELECT coalesce(sum(seen), 0) FROM redrive.group_tally WHERE failure_group = of_id),
-    'releases', ARRAY(SELECT DISTINCT release FROM redrive.worker WHERE until > now_ms AND release IS NOT NULL)
-  )::text;
 END
 $$;
 

@@ -2,7 +2,7 @@ import { OptionError } from '../../../policy/index.js'
 import { quoted } from '../../../policy/internal.js'
 import type { NewGroupRule, Regrouping } from '../../contract/group-rule.js'
 import type { By } from '../../contract/ledger.js'
-import { checkBy, checkGroup, checkGroupId, checkName, checkText } from '../check.js'
+import { checkGroup, checkGroupId, checkName, checkPerson, checkText } from '../check.js'
 
 /** Each failure is compared with all rules. */
 const MAX_RULES = 100
@@ -16,8 +16,7 @@ export function checkRule({ kind, pattern }: NewGroupRule, by: By): void {
   if (pattern.trim() === '') throw new OptionError('pattern', `'pattern' must not be empty.`)
   if (pattern.length > MAX_PATTERN)
     throw new OptionError('pattern', `'pattern' must have at most ${MAX_PATTERN} characters, got ${pattern.length}.`)
-  checkName('who', by?.who)
-  checkBy(by)
+  checkPerson(by)
 }
 
 export function checkRuleId(id: unknown): void {

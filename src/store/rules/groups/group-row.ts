@@ -1,7 +1,5 @@
-import type { GroupRecord } from '../../contract/group-store.js'
-import { lifeNow } from './life.js'
+import type { KeptGroup } from './group-record.js'
 import { type LifeRow, lifeOf } from './life-row.js'
-import { trendOf } from './trend.js'
 
 /** A row of the table `failure_group`, with its figures. */
 export interface GroupRow extends LifeRow {
@@ -21,24 +19,13 @@ export interface GroupRow extends LifeRow {
   readonly hours: string
 }
 
-/** Converts a row to a record. */
-export function groupRecord(row: GroupRow, now: number): GroupRecord {
+/** Converts a row to a group. */
+export function keptGroup(row: GroupRow): KeptGroup {
+  const { id, kind, code, pattern, seen, retrying, dead } = row
   const hours = new Map<number, number>()
-  for (const [hour, seen] of JSON.parse(row.hours) as [number, number][]) hours.set(hour, (hours.get(hour) ?? 0) + seen)
-  const trend = trendOf(hours, now)
-  return {
-    id: row.id,
-    kind: row.kind,
-    code: row.code,
-    errorName: row.error_name,
-    pattern: row.pattern,
-    frames: JSON.parse(row.frames) as string[],
-    seen: row.seen,
-    retrying: row.retrying,
-    dead: row.dead,
-    firstSeenAt: row.first_seen,
-    lastSeenAt: row.last_seen,
-    trend,
-    life: lifeNow(lifeOf(row), { seen: row.seen, trend }, now),
-  }
+  for (const [hour, count] of JSON.parse(row.hours) as [number, number][])
+    hours.set(hour, (hours.get(hour) ?? 0) + count)
+  const facts = { id, kind, code, errorName: row.error_name, pattern, frames: JSON.parse(row.frames) as string[] }
+  const figures = { seen, retrying, dead, firstSeenAt: row.first_seen, lastSeenAt: row.last_seen, hours }
+  return { ...facts, ...figures, life: lifeOf(row) }
 }

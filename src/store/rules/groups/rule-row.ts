@@ -11,6 +11,11 @@ export interface RuleRow {
   readonly why: string | null
 }
 
+/** Converts a rule to a row. */
+export function ruleRow({ kind, pattern, at, who, why }: Omit<GroupRule, 'id'>): Omit<RuleRow, 'id'> {
+  return { kind: kind ?? null, pattern, at, who, why: why ?? null }
+}
+
 /** Converts a row to a rule. */
 export function ruleOf({ id, kind, pattern, at, who, why }: RuleRow): GroupRule {
   return { id, ...(kind !== null && { kind }), pattern, at, who, ...(why !== null && { why }) }

@@ -1,6 +1,5 @@
 import { OptionError } from '../../../policy/index.js'
 import { checkOptions, isObject, type KnownOptions, problemOf, quoted } from '../../../policy/internal.js'
-import type { By } from '../../contract/ledger.js'
 import {
   type FixedRelease,
   type NewOperation,
@@ -11,7 +10,7 @@ import {
   type OutsideSet,
   type PayloadPatch,
 } from '../../contract/operation-store.js'
-import { checkBy, checkDiscard, checkFilter, checkIds, checkName, checkText, checkTime } from '../check.js'
+import { checkDiscard, checkFilter, checkIds, checkPerson, checkText, checkTime } from '../check.js'
 import { isOutside } from './operation-rules.js'
 import { patchText } from './patch-payload.js'
 
@@ -45,12 +44,6 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
     throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
   checkPositive('answerWithinMs', answerWithinMs)
-}
-
-/** Checks who stops, continues or undoes an operation. */
-export function checkPerson(by: By): void {
-  checkName('who', by?.who)
-  checkBy(by)
 }
 
 export function checkSet(act: OperationAct, set: OperationSet): void {

@@ -5,10 +5,9 @@ import {
   type Age,
   type OperationAct,
   type OperationMember,
-  type OperationRecord,
   type SurveyRow,
 } from '../../contract/operation-store.js'
-import { compareTexts, cursorAt, numberPlace, taskPlace } from '../cursor.js'
+import { comparePlaces, numberPlace, taskPage, taskPlace } from '../cursor.js'
 
 const HOUR_MS = 3_600_000
 
@@ -42,23 +41,10 @@ export function memberPage(
   { limit, after }: PageRequest,
 ): Page<OperationMember> {
   const from = after === undefined || act === 'cancel' ? undefined : taskPlace(after)
-  const rest = found.filter(({ changedAt, id }) => {
-    return (
-      from === undefined ||
-      changedAt > from.changedAt ||
-      (changedAt === from.changedAt && compareTexts(id, from.id) > 0)
-    )
-  })
-  const items = rest.slice(0, limit)
-  const last = items.at(-1)
-  return rest.length > limit && last !== undefined ? { items, next: cursorAt(last) } : { items }
-}
-
-/** A page of operations, newest first. A store looks for one more than the limit. */
-export function operationPage(found: readonly OperationRecord[], limit: number): Page<OperationRecord> {
-  const items = found.slice(0, limit)
-  const last = items.at(-1)
-  return found.length > limit && last !== undefined ? { items, next: `${last.createdAt}:${last.id}` } : { items }
+  return taskPage(
+    found.filter(member => from === undefined || comparePlaces(member, from) > 0),
+    limit,
+  )
 }
 
 /** The ids to look for on a page of members that were named, and the page of those found. With `lane`, each page has all of it. */

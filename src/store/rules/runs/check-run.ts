@@ -11,7 +11,7 @@ import {
   type RunSettings,
   type RunStatus,
 } from '../../contract/run-store.js'
-import { checkBeat, checkBy, checkIds, checkName, checkNewTask, checkPage } from '../check.js'
+import { checkBeat, checkBy, checkIds, checkName, checkNewTask, checkPage, checkPerson } from '../check.js'
 import { itemKind } from './items.js'
 
 /** Checks of the arguments of a run's verbs, which every store makes before it does anything. */
@@ -61,8 +61,7 @@ export function checkRunChange(
 
 export function checkCancel(limit: number, by: By): void {
   checkPage({ limit })
-  checkName('who', by?.who)
-  checkBy(by)
+  checkPerson(by)
 }
 
 export function checkWritten(ids: readonly string[], outputBytes: number): void {

@@ -1,3 +1,4 @@
+import type { GroupRow } from '../../rules/groups/group-row.js'
 import type { LifeRow } from '../../rules/groups/life-row.js'
 import type { RuleRow } from '../../rules/groups/rule-row.js'
 import type { Preparer } from '../driver.js'
@@ -11,9 +12,23 @@ export interface MemberRow {
   readonly ended_at: number
 }
 
+/** Groups with their figures. A kind has few of them, so that all are looked at. */
+const GROUPS = /* sql */ `
+  SELECT failure_group.id, kind, code, error_name, pattern, frames, first_seen, life, marked_at, who, why, details,
+    ifnull(sum(seen), 0) AS seen, ifnull(sum(retrying), 0) AS retrying, ifnull(sum(dead), 0) AS dead,
+    max(first_seen, ifnull(max(last_seen), 0)) AS last_seen,
+    json_group_array(json_array(hour, seen)) FILTER (WHERE hour >= :from) AS hours
+  FROM failure_group LEFT JOIN group_tally ON group_tally.failure_group = failure_group.id`
+
 /** Keeps failure groups, their figures, and the rules about them. */
 export function groupStatements(db: Preparer) {
   return {
+    group: db.prepare<object, GroupRow>(/* sql */ `${GROUPS} WHERE id = :id GROUP BY id`),
+    groups: db.prepare<object, GroupRow>(/* sql */ `
+      SELECT * FROM (${GROUPS} WHERE :kind IS NULL OR kind = :kind GROUP BY id)
+      WHERE last_seen < :last_seen OR (last_seen = :last_seen AND id < :id)
+      ORDER BY last_seen DESC, id DESC
+      LIMIT :limit + 0`),
     groupLife: db.prepare<[string], LifeRow>(/* sql */ `
       SELECT life, marked_at, who, why, details FROM failure_group WHERE id = ?`),
     markGroup: db.prepare(/* sql */ `
@@ -82,17 +97,16 @@ export function groupStatements(db: Preparer) {
     setGroup: db.prepare(/* sql */ `UPDATE task SET failure_group = :group WHERE seq = :seq`),
     setLedgerGroup: db.prepare(/* sql */ `
       UPDATE ledger SET failure_group = :group WHERE task = :seq AND sequence = :sequence`),
-    groupFacts: db.prepare<[string], LifeRow & { first_seen: number }>(/* sql */ `
-      SELECT life, marked_at, who, why, details, first_seen FROM failure_group WHERE id = ?`),
-    groupSeen: db
-      .prepare<[string], number>(/* sql */ `SELECT ifnull(sum(seen), 0) FROM group_tally WHERE failure_group = ?`)
-      .pluck(),
     /** Whether a task is in a group. A discarded letter is, too: it may come back. */
     isNamed: db
       .prepare<{ group: string }, number>(/* sql */ `
         SELECT EXISTS (SELECT 1 FROM task WHERE failure_group = :group AND state <> 3)
           OR ifnull((SELECT sum(retrying) FROM group_tally WHERE failure_group = :group), 0) > 0`)
       .pluck(),
+    inheritFirstSeen: db.prepare(/* sql */ `
+      UPDATE failure_group
+      SET first_seen = min(first_seen, (SELECT first_seen FROM failure_group AS gone WHERE gone.id = :left))
+      WHERE id = :heir`),
     setFirstSeen: db.prepare(/* sql */ `UPDATE failure_group SET first_seen = min(first_seen, ?) WHERE id = ?`),
     inheritFigures: db.prepare(/* sql */ `
       INSERT INTO group_tally (failure_group, hour, seen, retrying, dead, last_seen)
