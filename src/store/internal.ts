@@ -76,11 +76,15 @@ export type {
   CatchUp,
   Overlap,
   ScheduledTask,
+  ScheduleRecord,
   ScheduleSpec,
+  ScheduleStore,
   ScheduleTimes,
   SlotEnd,
   SlotRecord,
+  StartedRun,
   Timetable,
+  Timetables,
 } from './contract/schedule-store.js'
 export type { Storable } from './contract/storable.js'
 export type {

@@ -28,6 +28,7 @@ import { REGROUPING } from './regrouping.js'
 import { RETRY_BUDGETS } from './retry-budgets.js'
 import { ROOMS } from './rooms.js'
 import { RUNS } from './runs.js'
+import { SCHEDULES } from './schedules.js'
 import { SETTLE } from './settle.js'
 import { SHARED_LIMITS } from './shared-limits.js'
 import { STANDING } from './standing.js'
@@ -68,6 +69,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   once: ONCE,
   prune: PRUNE,
   runs: RUNS,
+  schedules: SCHEDULES,
   checks: CHECKS,
 }
 

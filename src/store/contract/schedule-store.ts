@@ -1,3 +1,6 @@
+import type { By } from './ledger.js'
+import type { Page, PageRequest } from './list.js'
+
 /** What follows when slots were not fired in time: none of them runs, the last one does, or all of them do. */
 export type CatchUp = 'skip' | 'last' | 'all'
 
@@ -83,4 +86,82 @@ export interface SlotRecord {
   readonly isCatchUp?: boolean | undefined
   /** The generation of the schedule. */
   readonly generation: number
+}
+
+/** A schedule as it is on record. */
+export interface ScheduleRecord extends ScheduleSpec {
+  /** Counts the changes of its times, its time zone and its task. */
+  readonly generation: number
+  /** Slots up to here have ended. */
+  readonly cursor: number
+  /** When it needs attention next; `undefined` once it is over. */
+  readonly dueAt: number | undefined
+  /** A slot that waits for an earlier run to end. */
+  readonly waiting?: number | undefined
+  /** The ids of runs that had not finished when it was last fired. */
+  readonly runs: readonly string[]
+  /** Who paused it, when and why. */
+  readonly paused?: (By & { readonly at: number }) | undefined
+  /** The last code that declared it. Absent for a schedule that was set at run time alone. */
+  readonly declared?: { readonly release?: string | undefined; readonly at: number } | undefined
+  /** Why it cannot be fired here, such as a time zone that this version of Node does not know. */
+  readonly problem?: string | undefined
+  /** When it was created. */
+  readonly createdAt: number
+  /** When somebody last changed it. */
+  readonly changedAt: number
+}
+
+/** Makes the timetable of a schedule. Throws for one that cannot be. */
+export type Timetables = (spec: ScheduleSpec) => Timetable
+
+/** The effect of a declaration: `kept` means that a newer release had declared the schedule otherwise. */
+export type Declared = 'created' | 'changed' | 'unchanged' | 'kept'
+
+/** The slots that a firing has ended. */
+export interface FiredSlots {
+  readonly slots: readonly SlotRecord[]
+  /** Whether more schedules may be due. */
+  readonly hasMore: boolean
+}
+
+/** The answer to a run that somebody asked for. */
+export type StartedRun =
+  | { readonly id: string }
+  /** The run that has not finished, where runs must not overlap. */
+  | { readonly unfinished: string }
+
+/** Keeps schedules, and fires their slots. Verbs that depend on the slots are given the timetables. */
+export interface ScheduleStore {
+  /** Code declares schedules, whenever it starts. Answers for each of them. */
+  declare(
+    specs: readonly ScheduleSpec[],
+    by: { readonly worker: string; readonly release?: string | undefined },
+    timetables: Timetables,
+  ): Promise<readonly Declared[]>
+  /** Creates or changes a schedule at run time. That holds until code declares something else than before. */
+  set(spec: ScheduleSpec, by: By, timetables: Timetables): Promise<ScheduleRecord>
+  get(name: string): Promise<ScheduleRecord | undefined>
+  /** A page of the schedules, by name. */
+  list(page: PageRequest): Promise<Page<ScheduleRecord>>
+  /** Pauses a schedule: its slots are skipped. Returns whether there is such a schedule. */
+  pause(name: string, by: By): Promise<boolean>
+  /** Ends a pause. Slots that were due in it are not caught up. */
+  resume(name: string, by: By, timetables: Timetables): Promise<boolean>
+  /** Forgets a schedule. Its runs and the record of its slots stay. */
+  remove(name: string, by: By): Promise<boolean>
+  /** Starts a run now, beside the slots; `undefined` if there is no such schedule. */
+  run(name: string, by: By): Promise<StartedRun | undefined>
+  /** Starts runs of slots that have not run, whatever their end was. Returns the ids of the new runs. */
+  backfill(name: string, slots: readonly number[], by: By, timetables: Timetables): Promise<readonly string[]>
+  /** Ends the slots that are due of at most this number of schedules. Any number of processes may fire at a time. */
+  fire(limit: number, timetables: Timetables): Promise<FiredSlots>
+  /** The store's clock, and when a schedule needs attention next. */
+  next(): Promise<{ readonly now: number; readonly dueAt: number | undefined }>
+  /** The slot of a run; `undefined` if the task is none. */
+  slotOf(run: string): Promise<SlotRecord | undefined>
+  /** The slots on record after a time, oldest first. */
+  slots(name: string, after: number, limit: number): Promise<readonly SlotRecord[]>
+  /** Forgets slots that ended so long ago, a batch at a time. */
+  prune(keepMs: number, limit: number): Promise<void>
 }

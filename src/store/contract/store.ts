@@ -10,6 +10,7 @@ import type { OperationStore } from './operation-store.js'
 import type { PrunableReader } from './prunable.js'
 import type { RetriedTask } from './retried-task.js'
 import type { RunStore } from './run-store.js'
+import type { ScheduleStore } from './schedule-store.js'
 import type { Storable } from './storable.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from './task.js'
 import type { StandingReader } from './task-standing.js'
@@ -182,6 +183,8 @@ export interface StoreContract
   readonly runs: RunStore
   /** Bulk acts on record. */
   readonly operations: OperationStore
+  /** Recurring work. */
+  readonly schedules: ScheduleStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: BudgetStore
   /** Failures with the same fingerprint. */
@@ -202,7 +205,8 @@ export interface StoreContract
    * Deletes ended work that is older than its retention: at most `limit` tasks, keys and records in all. Returns how many
    * it deleted; fewer than the limit means that nothing is left to delete. A task goes with its ledger, and its id is free
    * again. Items go with their run, as a whole, once it has ended for long enough; with dead items, for `deadMs` too.
-   * Failure groups without tasks that were not seen for `deadMs` are deleted too, uncounted.
+   * Failure groups without tasks that were not seen for `deadMs` are deleted too, and slots of schedules that ended for
+   * `endedMs`, uncounted.
    */
   prune(keep: Retention, limit: number): Promise<number>
   /** Closes the file or the connections. The store takes no more calls. */

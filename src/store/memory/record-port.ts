@@ -17,6 +17,14 @@ export class MemoryRecords implements RecordPort {
     return this.#upTo(type, upTo, limit, true)
   }
 
+  nextPlace(type: string): number | undefined {
+    let next: number | undefined
+    for (const { isOpen, place } of this.#of(type).values()) {
+      if (isOpen && (next === undefined || place < next)) next = place
+    }
+    return next
+  }
+
   list(type: string, after: string, limit: number): StoredRecord[] {
     return [...this.#of(type).values()]
       .filter(({ id }) => compareTexts(id, after) > 0)

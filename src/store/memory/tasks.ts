@@ -5,7 +5,7 @@ import { SETTLED, type Settled } from '../contract/claim.js'
 import type { Before, By } from '../contract/ledger.js'
 import type { Cost, Enqueued, NewTask, TaskRecord } from '../contract/task.js'
 import { inSteps, type Tx } from '../port/steps.js'
-import type { ClockPort, Item, TaskPort } from '../port/task-port.js'
+import type { ClockPort, Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
 import {
   type Advance,
   type After,
@@ -159,6 +159,15 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     writeLedger(task, acted('edited', by, now, { payload: task.record.payload }), undefined)
     task.record = { ...task.record, payload }
     return true
+  }
+
+  unfinished(ids: readonly string[]): UnfinishedTask[] {
+    return ids.flatMap(id => {
+      const { status, attempts, deferrals, losses } = this.tasks.get(id)?.record ?? {}
+      if (status !== 'waiting' && status !== 'running') return []
+      const isRunning = status === 'running'
+      return [{ id, isRunning, hasBegun: isRunning || [attempts, deferrals, losses].some(count => count !== 0) }]
+    })
   }
 
   itemsOf(ids: readonly string[]): ReadonlyMap<string, Item> {

@@ -20,6 +20,8 @@ export interface RecordPort {
   lock(type: string, ids: readonly string[]): readonly StoredRecord[]
   /** Open records up to a place, the first ones first, locked. Leaves out those that another transaction has locked. */
   lockDue(type: string, upTo: number, limit: number): readonly StoredRecord[]
+  /** The place of the first open record; `undefined` if there is none. */
+  nextPlace(type: string): number | undefined
   /** Records behind an id, in the order of their ids. */
   list(type: string, after: string, limit: number): readonly StoredRecord[]
   /** Adds records, or replaces them. */

@@ -11,6 +11,14 @@ export interface Item {
   readonly changedAt: number
 }
 
+/** A task that waits or runs. */
+export interface UnfinishedTask {
+  readonly id: string
+  readonly isRunning: boolean
+  /** Whether an attempt has begun since it was enqueued or last redriven. */
+  readonly hasBegun: boolean
+}
+
 /** The store's clock. */
 export interface ClockPort {
   now(): number
@@ -33,6 +41,8 @@ export interface TaskPort {
   cancel(ids: readonly string[], by: By | undefined, now: number): string[]
   /** Replaces the payload of a task that waits or is dead and is no item. Returns whether there was one. */
   edit(id: string, payload: string, by: By, now: number): boolean
+  /** Those tasks that wait or run. */
+  unfinished(ids: readonly string[]): readonly UnfinishedTask[]
   /** Those tasks that are items of runs, as their lanes tell, by id. */
   itemsOf(ids: readonly string[]): ReadonlyMap<string, Item>
 }

@@ -22,6 +22,11 @@ export class PostgresRecordPort implements Promised<RecordPort> {
     return this.#read('lock_due_records', [type, upTo, int4(limit)])
   }
 
+  async nextPlace(type: string): Promise<number | undefined> {
+    const place = await this.#sql.call('next_record_place', [type])
+    return place === null ? undefined : Number(place)
+  }
+
   list(type: string, after: string, limit: number): Promise<StoredRecord[]> {
     return this.#read('list_records', [type, after, int4(limit)])
   }

@@ -1,7 +1,7 @@
 import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
 import type { Promised } from '../port/steps.js'
-import type { Item, TaskPort } from '../port/task-port.js'
+import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import type { Sql } from './database.js'
@@ -36,6 +36,10 @@ export class PostgresTaskPort implements Promised<TaskPort> {
 
   async edit(id: string, payload: string, by: By): Promise<boolean> {
     return (await this.#sql.call('edit', [id, payload, ...byValues(by), this.#sql.at])) === true
+  }
+
+  async unfinished(ids: readonly string[]): Promise<UnfinishedTask[]> {
+    return ids.length === 0 ? [] : ((await this.#sql.call('unfinished_tasks', [ids])) as UnfinishedTask[])
   }
 
   async itemsOf(ids: readonly string[]): Promise<ReadonlyMap<string, Item>> {

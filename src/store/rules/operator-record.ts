@@ -84,6 +84,7 @@ type OperatorAct =
       readonly version?: string
       readonly source_error?: string
     }
+  | ScheduleAct
   /** Once for each run, when its cancellation begins. */
   | { readonly event_type: 'run_cancelled'; readonly run: string }
   /** `as` is the stage that they were moved to, `reopened` the runs that had ended. */
@@ -96,6 +97,32 @@ type OperatorAct =
       readonly as?: string
       readonly count: number
       readonly reopened: readonly string[]
+    }
+
+/** What happened to a schedule. */
+type ScheduleAct =
+  | {
+      readonly event_type:
+        | 'schedule_created'
+        | 'schedule_changed'
+        | 'schedule_paused'
+        | 'schedule_resumed'
+        | 'schedule_removed'
+      readonly schedule: string
+    }
+  /** Runs that were started beside the slots, or for slots that had not run: the first hundred of them. */
+  | {
+      readonly event_type: 'schedule_run' | 'schedule_backfilled'
+      readonly schedule: string
+      readonly runs: RecordedIds
+    }
+  /** Slots that nothing fired in time, from the first to the last. */
+  | {
+      readonly event_type: 'slots_missed'
+      readonly schedule: string
+      readonly from: string
+      readonly to: string
+      readonly reason: string
     }
 
 /** A task as an edit left it: the original payload is in its ledger. */
@@ -254,6 +281,11 @@ export function reprocessRecord(
 /** The record of an edited payload, as JSON. */
 export function editRecord(task: string, by: By, now: number): string {
   return recordOf({ event_type: 'task_edited', task }, by, now)
+}
+
+/** The record of something that happened to a schedule, as JSON. */
+export function scheduleRecord(act: ScheduleAct, by: By, now: number): string {
+  return recordOf(act, by, now)
 }
 
 /** The record of a mark of a failure group, as JSON. */

@@ -23,6 +23,10 @@ export class SqliteRecordPort implements RecordPort {
     return this.#records.due.all(type, upTo, limit).map(recordOf)
   }
 
+  nextPlace(type: string): number | undefined {
+    return this.#records.nextPlace.get(type)
+  }
+
   list(type: string, after: string, limit: number): StoredRecord[] {
     return this.#records.list.all(type, after, limit).map(recordOf)
   }

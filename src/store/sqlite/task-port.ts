@@ -1,6 +1,6 @@
 import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
-import type { Item, TaskPort } from '../port/task-port.js'
+import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import { enqueue } from './enqueue.js'
@@ -35,6 +35,13 @@ export class SqliteTaskPort implements TaskPort {
 
   edit(id: string, payload: string, by: By, now: number): boolean {
     return edit(this.#parts.statements, id, payload, by, now)
+  }
+
+  unfinished(ids: readonly string[]): UnfinishedTask[] {
+    return ids.flatMap(id => {
+      const { running, begun } = this.#parts.statements.unfinished.get(id) ?? {}
+      return running === undefined ? [] : [{ id, isRunning: running === 1, hasBegun: begun === 1 }]
+    })
   }
 
   itemsOf(ids: readonly string[]): ReadonlyMap<string, Item> {

@@ -10,6 +10,7 @@ import type { OperationStore } from '../contract/operation-store.js'
 import type { Prunable } from '../contract/prunable.js'
 import type { RetriedTask } from '../contract/retried-task.js'
 import type { RunStore } from '../contract/run-store.js'
+import type { ScheduleStore } from '../contract/schedule-store.js'
 import type { AuditStore, PolicyStore, Retention, StoreContract, TaskVerbs } from '../contract/store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
@@ -41,6 +42,7 @@ import { Groups } from './groups.js'
 import { limitLanes, pauseLanes } from './lanes.js'
 import { Operations } from './operations.js'
 import { Runs, redriveTasks } from './runs.js'
+import { Schedules } from './schedules.js'
 import { cancelOnRecord, discardOnRecord, editOnRecord } from './tasks.js'
 
 /** The verbs that each store carries out in its own way: hot ones, and `prune`, which knows every table. */
@@ -81,6 +83,8 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   readonly runs: RunStore
   /** Bulk acts on record. */
   readonly operations: OperationStore
+  /** Recurring work. */
+  readonly schedules: ScheduleStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: BudgetStore
   /** Failures with the same fingerprint. */
@@ -99,6 +103,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     this.budgets = budgets
     this.groups = new Groups(transactions)
     this.runs = new Runs(transactions, () => bell.ring())
+    this.schedules = new Schedules(transactions, () => bell.ring())
     this.operations = new Operations(transactions, ids => this.#changed(ids))
   }
 
@@ -221,6 +226,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   async prune(keep: Retention, limit: number): Promise<number> {
     checkRetention(keep)
     checkLimit(limit)
+    if (keep.endedMs !== undefined) await this.schedules.prune(keep.endedMs, limit)
     return this.#verbs.prune(keep, limit)
   }
 

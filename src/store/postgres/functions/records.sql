@@ -53,6 +53,13 @@ BEGIN
 END
 $$;
 
+-- The place of the first open record; NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.next_record_place(of_type text) RETURNS bigint LANGUAGE plpgsql STABLE /* verb */ AS $$
+BEGIN
+  RETURN (SELECT place FROM redrive.record WHERE type = of_type AND open ORDER BY place, id LIMIT 1);
+END
+$$;
+
 -- Adds records, or replaces them.
 CREATE OR REPLACE FUNCTION redrive.save_records(of_type text, records json) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN

@@ -26,3 +26,17 @@ BEGIN
   );
 END
 $$;
+
+-- Those tasks that wait or run, as a JSON array of {id, isRunning, hasBegun}.
+CREATE OR REPLACE FUNCTION redrive.unfinished_tasks(ids text[]) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(json_build_object(
+      'id', this.id, 'isRunning', queued.task IS NULL,
+      'hasBegun', queued.task IS NULL OR this.attempts > 0 OR this.deferrals > 0 OR this.losses > 0
+    )), '[]')
+    FROM redrive.task AS this LEFT JOIN LATERAL redrive.waiting_of(this) AS queued ON true
+    WHERE this.id = ANY (ids) AND this.state = redrive.state_running()
+  );
+END
+$$;

@@ -1,6 +1,6 @@
 import { canonicalJson, hashJson } from '../../../policy/index.js'
 import type { By } from '../../contract/ledger.js'
-import type { ScheduleSpec, SlotEnd, Timetable } from '../../contract/schedule-store.js'
+import type { Declared, ScheduleSpec, SlotEnd, Timetable } from '../../contract/schedule-store.js'
 import { isAtOrAfter } from '../groups/release-order.js'
 import { dueSlots } from './due-slots.js'
 import { fire } from './fire.js'
@@ -18,9 +18,6 @@ export interface AtChange {
   readonly now: number
   readonly unfinished: UnfinishedRuns
 }
-
-/** What a declaration did: `kept` means that a newer release had declared the schedule otherwise. */
-export type Declared = 'created' | 'changed' | 'unchanged' | 'kept'
 
 /** Code declares a schedule, whenever it starts. */
 export function declare(

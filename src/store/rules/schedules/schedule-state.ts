@@ -1,25 +1,11 @@
 import { identityRandom } from '../../../policy/index.js'
-import type { By } from '../../contract/ledger.js'
-import type { ScheduleSpec, SlotEnd, SlotRecord, Timetable } from '../../contract/schedule-store.js'
+import type { ScheduleRecord, ScheduleSpec, SlotEnd, SlotRecord, Timetable } from '../../contract/schedule-store.js'
 import type { NewTask } from '../../contract/task.js'
 
-/** A schedule as it is kept. */
-export interface ScheduleState extends ScheduleSpec {
-  /** Counts the changes of its times, zone, task and payload. */
-  readonly generation: number
-  /** Slots up to here have ended. It only grows, so a clock that is set back fires nothing twice. */
-  readonly cursor: number
-  /** When it needs attention next: its next slot is due, or the run that a slot waits for may have ended. */
-  readonly dueAt: number | undefined
-  /** A slot that waits for the runs before it to end. */
-  readonly waiting?: number | undefined
-  /** The ids of runs that may not have finished, oldest first. */
-  readonly runs: readonly string[]
-  readonly paused?: (By & { readonly at: number }) | undefined
+/** A schedule as it is kept. Its cursor only grows, so a clock that is set back fires nothing twice. */
+export interface ScheduleState extends ScheduleRecord {
   /** The last declaration by code. Changes at run time hold until code declares something else. */
   readonly declared?: Declaration | undefined
-  readonly createdAt: number
-  readonly changedAt: number
 }
 
 /** Code that declares a schedule. */
@@ -74,8 +60,16 @@ export function slotRecord(
   { name, generation }: Pick<ScheduleState, 'name' | 'generation'>,
   timetable: Timetable,
   slot: number,
-  end: { readonly end: SlotEnd; readonly reason?: string | undefined },
+  { end, reason }: { readonly end: SlotEnd; readonly reason?: string | undefined },
   at: number,
 ): SlotRecord {
-  return { schedule: name, slot, localTime: timetable.localTime(slot), generation, at, ...end }
+  return {
+    schedule: name,
+    slot,
+    localTime: timetable.localTime(slot),
+    generation,
+    at,
+    end,
+    ...(reason !== undefined && { reason }),
+  }
 }

@@ -47,6 +47,9 @@ export function operatorStatements(db: Preparer) {
   return {
     state: db.prepare<[string], StateRow>(/* sql */ `
       SELECT seq, lane, state, entries, cancel_requested, operation, answered, failure_group FROM task WHERE id = ?`),
+    unfinished: db.prepare<[string], { running: number; begun: number }>(/* sql */ `
+      SELECT state = 3 AS running, state = 3 OR attempts > 0 OR deferrals > 0 OR losses > 0 AS begun
+      FROM task WHERE id = ? AND state < 4`),
     lastOutcome: db
       .prepare<[number, number], string>(/* sql */ `SELECT outcome FROM ledger WHERE task = ? AND sequence = ?`)
       .pluck(),

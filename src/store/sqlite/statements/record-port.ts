@@ -19,6 +19,10 @@ function prepare(db: Preparer) {
     due: db.prepare<[string, number, number], RecordRow>(/* sql */ `
       SELECT id, place, open, state FROM record INDEXED BY record_open
       WHERE type = ? AND open = 1 AND place <= ? ORDER BY place, id LIMIT ? + 0`),
+    nextPlace: db
+      .prepare<[string], number>(/* sql */ `
+        SELECT place FROM record INDEXED BY record_open WHERE type = ? AND open = 1 ORDER BY place, id LIMIT 1`)
+      .pluck(),
     list: db.prepare<[string, string, number], RecordRow>(/* sql */ `
       SELECT id, place, open, state FROM record WHERE type = ? AND id > ? ORDER BY id LIMIT ? + 0`),
     save: db.prepare<RecordRow & { readonly type: string }>(/* sql */ `

@@ -1,0 +1,30 @@
+import type { SlotRecord } from '../../contract/schedule-store.js'
+import type { StoredRecord } from '../../port/record-port.js'
+import { runId, type ScheduleState } from './schedule-state.js'
+
+/** The type of the records of schedules, whose place is when they need attention next. */
+export const SCHEDULE = 'schedule'
+
+/** The type of the records of slots, whose id is that of their run, and whose place is when they ended. */
+export const SLOT = 'slot'
+
+/** A schedule as a record. One that is over is not open. */
+export function scheduleRow(state: ScheduleState): StoredRecord {
+  const { name: id, dueAt, changedAt } = state
+  return { id, place: dueAt ?? changedAt, isOpen: dueAt !== undefined, state: JSON.stringify(state) }
+}
+
+/** A schedule of its record. */
+export function scheduleState({ state }: StoredRecord): ScheduleState {
+  return JSON.parse(state)
+}
+
+/** A slot as a record. */
+export function slotRow(slot: SlotRecord): StoredRecord {
+  return { id: runId(slot.schedule, slot.slot), place: slot.at, isOpen: false, state: JSON.stringify(slot) }
+}
+
+/** A slot of its record. */
+export function slotOfRow({ state }: StoredRecord): SlotRecord {
+  return JSON.parse(state)
+}

@@ -1,0 +1,332 @@
+import assert from 'node:assert/strict'
+import { timetable } from '../../src/calendar/internal.js'
+import type { ScheduleSpec, SlotRecord, StoreContract } from '../../src/store/internal.js'
+import { add, claim, claimIds, claimOne, type StoreBehaviours } from './harness.js'
+
+const MINUTE = 60_000
+const BY = { who: 'anna', why: 'a test' }
+
+/** A schedule that is due every minute, first in a minute from now. */
+async function everyMinute(store: StoreContract, options: Partial<ScheduleSpec> = {}): Promise<ScheduleSpec> {
+  const spec: ScheduleSpec = {
+    name: 'tick',
+    times: { everyMs: MINUTE },
+    timeZone: 'UTC',
+    startAt: (await store.now()) + MINUTE,
+    task: { kind: 'k', payload: '{"a":1}' },
+    catchUp: 'last',
+    catchUpWithinMs: 60 * MINUTE,
+    overlap: 'allow',
+    spreadMs: 0,
+    ...options,
+  }
+  await store.schedules.declare([spec], { worker: 'w1', release: '1.0.0' }, timetable)
+  return spec
+}
+
+const fire = (store: StoreContract, limit = 100) => store.schedules.fire(limit, timetable)
+const ends = (slots: readonly SlotRecord[]) => slots.map(({ end }) => end)
+const slotsOf = (store: StoreContract, name = 'tick') => store.schedules.slots(name, 0, 1000)
+
+async function finish(store: StoreContract): Promise<void> {
+  const { id, token } = await claimOne(store)
+  await store.settle([{ id, token, outcome: { type: 'succeeded' } }])
+}
+
+/** Recurring work. */
+export const SCHEDULES: StoreBehaviours = {
+  async 'a slot is fired once it is due, as a task whose id is the schedule and the slot'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    assert.deepEqual(await fire(store), { slots: [], hasMore: false })
+    await advance(MINUTE)
+    const { slots } = await fire(store)
+    const id = `tick@${new Date(startAt).toISOString().replace('.000Z', 'Z')}`
+    assert.deepEqual(ends(slots), ['ran'])
+    const task = await claimOne(store)
+    assert.equal(task.id, id)
+    assert.equal(task.payload, '{"a":1}')
+    assert.deepEqual(await store.schedules.slotOf(id), slots[0])
+    assert.equal(slots[0]?.slot, startAt)
+    assert.deepEqual(await fire(store), { slots: [], hasMore: false })
+  },
+
+  async 'ten processes that fire at once start one run'(store, advance) {
+    await everyMinute(store)
+    await advance(MINUTE)
+    const fired = await Promise.all(Array.from({ length: 10 }, () => fire(store)))
+    assert.deepEqual(ends(fired.flatMap(({ slots }) => slots)), ['ran'])
+    assert.equal((await claimIds(store)).length, 1)
+    assert.equal((await slotsOf(store)).length, 1)
+  },
+
+  async 'it says when a schedule needs attention next'(store, advance) {
+    assert.equal((await store.schedules.next()).dueAt, undefined)
+    const { startAt = 0 } = await everyMinute(store)
+    assert.deepEqual(await store.schedules.next(), { now: await store.now(), dueAt: startAt })
+    await advance(MINUTE)
+    await fire(store)
+    assert.equal((await store.schedules.next()).dueAt, startAt + MINUTE)
+  },
+
+  async 'at most so many schedules are fired at a time'(store, advance) {
+    for (const name of ['a', 'b', 'c']) await everyMinute(store, { name })
+    await advance(MINUTE)
+    const first = await fire(store, 2)
+    assert.deepEqual([first.slots.map(({ schedule }) => schedule), first.hasMore], [['a', 'b'], true])
+    const second = await fire(store, 2)
+    assert.deepEqual([second.slots.map(({ schedule }) => schedule), second.hasMore], [['c'], false])
+  },
+
+  async 'missed slots are on record, and in the audit log'(store, advance) {
+    await everyMinute(store)
+    await advance(3 * MINUTE)
+    await fire(store)
+    const slots = await slotsOf(store)
+    assert.deepEqual(ends(slots), ['missed', 'missed', 'ran'])
+    assert.ok(slots[0]?.reason?.includes('a later slot was due'))
+    const audit = (await store.audit.page({ limit: 10 })).items.map(text => JSON.parse(text).event_type)
+    assert.deepEqual(audit, ['schedule_created', 'slots_missed'])
+  },
+
+  async 'overlap: a run that waits or runs keeps the next slot from running, and one that has ended does not'(
+    store,
+    advance,
+  ) {
+    await everyMinute(store, { overlap: 'skip' })
+    await advance(MINUTE)
+    await fire(store)
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['overlapped'])
+    const { id, token } = await claimOne(store)
+    await advance(MINUTE)
+    const { slots } = await fire(store)
+    assert.deepEqual(ends(slots), ['overlapped'])
+    assert.ok(slots[0]?.reason?.includes(id))
+    await store.settle([{ id, token, outcome: { type: 'retry', delayMs: 5 * MINUTE, isBackoff: true } }])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['overlapped'])
+    await store.cancel([id])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+  },
+
+  async 'overlap: a dead run does not block, and nothing more happens when it is redriven'(store, advance) {
+    await everyMinute(store, { overlap: 'skip' })
+    await advance(MINUTE)
+    await fire(store)
+    const { id, token } = await claimOne(store)
+    await store.settle([{ id, token, outcome: { type: 'dead', reason: 'final_error' } }])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+    await store.redrive([id], BY)
+    assert.equal((await claimIds(store)).length, 2)
+  },
+
+  async 'overlap after: a slot waits until the run before it has ended'(store, advance) {
+    await everyMinute(store, { overlap: 'after' })
+    await advance(MINUTE)
+    await fire(store)
+    await advance(MINUTE)
+    assert.deepEqual((await fire(store)).slots, [])
+    assert.notEqual((await store.schedules.get('tick'))?.waiting, undefined)
+    await finish(store)
+    await advance(1000)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+    await finish(store)
+  },
+
+  async 'overlap replace: a run that has not begun is replaced, and its slot says so'(store, advance) {
+    await everyMinute(store, { overlap: 'replace' })
+    await advance(MINUTE)
+    await fire(store)
+    await advance(MINUTE)
+    await fire(store)
+    assert.deepEqual(ends(await slotsOf(store)), ['overlapped', 'ran'])
+    assert.equal((await claimIds(store)).length, 1)
+  },
+
+  async 'overlap replace: a run that runs is told to end, and the next one waits for its end'(store, advance) {
+    await everyMinute(store, { overlap: 'replace' })
+    await advance(MINUTE)
+    await fire(store)
+    const { id, token } = await claimOne(store)
+    await advance(MINUTE)
+    await fire(store)
+    assert.deepEqual(await store.cancelled('w1'), [token])
+    assert.deepEqual(await claimIds(store), [])
+    await store.settle([{ id, token, outcome: { type: 'cancelled' } }])
+    await advance(1000)
+    await fire(store)
+    assert.equal((await claimIds(store)).length, 1)
+    assert.deepEqual(ends(await slotsOf(store)), ['ran', 'ran'])
+  },
+
+  async 'a pause skips its slots, and they are not caught up'(store, advance) {
+    await everyMinute(store, { catchUp: 'all' })
+    assert.equal(await store.schedules.pause('tick', BY), true)
+    await advance(2 * MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['skipped', 'skipped'])
+    await advance(MINUTE)
+    assert.equal(await store.schedules.resume('tick', BY, timetable), true)
+    assert.deepEqual(ends(await slotsOf(store)), ['skipped', 'skipped', 'skipped'])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+    assert.equal(await store.schedules.pause('none', BY), false)
+    assert.equal(await store.schedules.resume('none', BY, timetable), false)
+  },
+
+  async 'a pause and its end leave a queued run alone'(store, advance) {
+    await everyMinute(store)
+    await advance(MINUTE)
+    await fire(store)
+    await store.schedules.pause('tick', BY)
+    await store.schedules.resume('tick', BY, timetable)
+    assert.equal((await claimIds(store)).length, 1)
+    assert.deepEqual(ends(await slotsOf(store)), ['ran'])
+  },
+
+  async 'a backfill runs the slots that did not run, and none of them twice'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    await store.schedules.pause('tick', BY)
+    await advance(3 * MINUTE)
+    await store.schedules.resume('tick', BY, timetable)
+    const slots = [0, 1, 2].map(n => startAt + n * MINUTE)
+    assert.equal((await store.schedules.backfill('tick', slots, BY, timetable)).length, 3)
+    assert.deepEqual(await store.schedules.backfill('tick', slots, BY, timetable), [])
+    assert.equal((await claimIds(store)).length, 3)
+    assert.deepEqual(ends(await slotsOf(store)), ['ran', 'ran', 'ran'])
+    await advance(MINUTE)
+    const next = startAt + 3 * MINUTE
+    assert.equal((await store.schedules.backfill('tick', [next], BY, timetable)).length, 1)
+    assert.deepEqual((await fire(store)).slots, [])
+    assert.equal((await claimIds(store)).length, 1)
+  },
+
+  async 'another definition is another generation: a run that has not begun is skipped, one that has goes on'(
+    store,
+    advance,
+  ) {
+    const spec = await everyMinute(store)
+    await advance(MINUTE)
+    await fire(store)
+    const begun = await claimOne(store)
+    await advance(MINUTE)
+    await fire(store)
+    const changed = { ...spec, task: { kind: 'k', payload: '2' } }
+    assert.equal((await store.schedules.set(changed, BY, timetable)).generation, 2)
+    assert.deepEqual(ends(await slotsOf(store)), ['ran', 'skipped'])
+    assert.deepEqual(await claimIds(store), [])
+    assert.equal((await store.get(begun.id))?.status, 'running')
+    await advance(MINUTE)
+    await fire(store)
+    assert.equal((await claimOne(store)).payload, '2')
+  },
+
+  async 'a declaration that was made before changes nothing, and an older release takes nothing back'(store) {
+    const spec = await everyMinute(store)
+    const declare = async (release: string, options: Partial<ScheduleSpec> = {}) =>
+      (await store.schedules.declare([{ ...spec, ...options }], { worker: 'w2', release }, timetable))[0]
+    assert.equal(await declare('1.0.0'), 'unchanged')
+    assert.equal(await declare('1.1.0', { times: { everyMs: 2 * MINUTE } }), 'changed')
+    assert.equal(await declare('1.0.9'), 'kept')
+    const record = await store.schedules.get('tick')
+    assert.deepEqual(
+      [record?.generation, record?.declared?.release, record?.times],
+      [2, '1.1.0', { everyMs: 2 * MINUTE }],
+    )
+    await store.schedules.set(spec, BY, timetable)
+    assert.equal(await declare('1.1.0', { times: { everyMs: 2 * MINUTE } }), 'unchanged')
+    assert.deepEqual((await store.schedules.get('tick'))?.times, spec.times)
+  },
+
+  async 'a run can be started at any time, unless it must not overlap'(store, advance) {
+    await everyMinute(store, { overlap: 'skip' })
+    const started = await store.schedules.run('tick', BY)
+    assert.ok(started !== undefined && 'id' in started)
+    assert.equal((await store.schedules.slotOf(started.id))?.reason, 'it was started by anna: a test')
+    assert.deepEqual(await store.schedules.run('tick', BY), { unfinished: started.id })
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['overlapped'])
+    assert.equal(await store.schedules.run('none', BY), undefined)
+  },
+
+  async 'one that cannot be fired says why, and does not stop the others'(store, advance) {
+    for (const name of ['bad', 'good']) await everyMinute(store, { name })
+    await advance(MINUTE)
+    const broken = (spec: ScheduleSpec) => {
+      if (spec.name === 'bad') throw new TypeError('no such zone')
+      return timetable(spec)
+    }
+    const { slots } = await store.schedules.fire(10, broken)
+    assert.deepEqual(
+      slots.map(({ schedule }) => schedule),
+      ['good'],
+    )
+    assert.match((await store.schedules.get('bad'))?.problem ?? '', /no such zone/)
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['missed', 'ran', 'ran'])
+    assert.equal((await store.schedules.get('bad'))?.problem, undefined)
+  },
+
+  async 'the id of a run that a task has already is no run'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    await add(store, { id: `tick@${new Date(startAt).toISOString().replace('.000Z', 'Z')}` })
+    await advance(MINUTE)
+    const { slots } = await fire(store)
+    assert.deepEqual(ends(slots), ['skipped'])
+    assert.match(slots[0]?.reason ?? '', /was there already/)
+    assert.equal((await claim(store)).tasks.length, 1)
+  },
+
+  async 'schedules are listed by name, and removed with their slots on record'(store, advance) {
+    for (const name of ['b', 'a', 'c']) await everyMinute(store, { name })
+    const { items, next } = await store.schedules.list({ limit: 2 })
+    assert.deepEqual(
+      items.map(({ name }) => name),
+      ['a', 'b'],
+    )
+    assert.deepEqual(
+      (await store.schedules.list({ limit: 2, after: next })).items.map(({ name }) => name),
+      ['c'],
+    )
+    await advance(MINUTE)
+    await fire(store)
+    assert.equal(await store.schedules.remove('a', BY), true)
+    assert.equal(await store.schedules.remove('a', BY), false)
+    assert.equal(await store.schedules.get('a'), undefined)
+    assert.equal((await slotsOf(store, 'a')).length, 1)
+    await advance(MINUTE)
+    assert.equal((await fire(store)).slots.length, 2)
+  },
+
+  async 'names that begin alike share nothing'(store, advance) {
+    for (const name of ['report', 'report_daily']) await everyMinute(store, { name })
+    await advance(MINUTE)
+    await fire(store)
+    assert.equal((await slotsOf(store, 'report')).length, 1)
+    assert.equal((await claimIds(store)).length, 2)
+  },
+
+  async 'slots are forgotten like the tasks that have ended'(store, advance) {
+    await everyMinute(store, { overlap: 'skip' })
+    await advance(MINUTE)
+    await fire(store)
+    await advance(10 * MINUTE)
+    await fire(store)
+    const before = (await slotsOf(store)).length
+    await store.prune({ endedMs: 5 * MINUTE }, 100)
+    assert.equal((await slotsOf(store)).length, before - 1)
+    assert.notEqual(await store.schedules.get('tick'), undefined)
+  },
+
+  async 'a schedule that is over stays on record, and is due no more'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    const spec = await everyMinute(store, { name: 'short', endAt: startAt + 1 })
+    await store.schedules.remove('tick', BY)
+    await advance(MINUTE)
+    await fire(store)
+    assert.equal((await store.schedules.get('short'))?.dueAt, undefined)
+    assert.equal((await store.schedules.next()).dueAt, undefined)
+    assert.equal((await slotsOf(store, spec.name)).length, 1)
+  },
+}
