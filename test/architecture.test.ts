@@ -14,7 +14,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   idempotency: ['policy', 'time', 'telemetry', 'attempt'],
   call: ['policy', 'time', 'telemetry', 'idempotency'],
   store: ['policy', 'time', 'telemetry', 'idempotency', 'attempt'],
-  engine: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store'],
+  engine: ['policy', 'time', 'fingerprint', 'telemetry', 'attempt', 'store', 'calendar'],
   calendar: ['policy', 'store'],
   task: ['policy', 'time', 'telemetry', 'attempt', 'idempotency', 'store', 'engine'],
   pipeline: ['policy', 'time', 'telemetry', 'attempt', 'store', 'engine', 'task'],

@@ -24,7 +24,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     NdjsonAudit NdjsonAuditOptions Overran OverrunReason RecordsDropped ResultNotKept
     RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
     RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted
-    Sink Skipped Superseded SweepEnded SweepEvent Swept
+    Sink Skipped SlotEnded Superseded SweepEnded SweepEvent Swept
     TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
     ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `

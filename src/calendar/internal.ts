@@ -2,4 +2,4 @@
 
 export { type ChangeDay, changeDays } from './prove.js'
 export { TimeZone } from './time-zone.js'
-export { timetable } from './timetable.js'
+export { timetable, timetables } from './timetable.js'

@@ -2,6 +2,8 @@ import type { ScheduleSpec, Timetable } from '../store/internal.js'
 import { parseCron, type WallTimes } from './cron.js'
 import { TimeZone } from './time-zone.js'
 
+/** Schedules that nobody has any more must not fill the memory. */
+const MOST_KEPT = 50_000
 const DAY = 86_400_000
 const SECOND = 1000
 
@@ -13,6 +15,19 @@ export function timetable({ times, timeZone, startAt = -Infinity, endAt = Infini
   const zone = TimeZone.named(timeZone)
   const all = 'everyMs' in times ? new Interval(times.everyMs, Math.max(0, startAt), zone) : cronTimes(times.cron, zone)
   return startAt === -Infinity && endAt === Infinity ? all : new Bounded(all, startAt, endAt)
+}
+
+/** Keeps the timetables that it has made: to parse an expression takes longer than to use it. */
+export function timetables(): (times: Times) => Timetable {
+  const known = new Map<string, Timetable>()
+  return spec => {
+    const { times, timeZone, startAt, endAt } = spec
+    const key = JSON.stringify([times, timeZone, startAt, endAt])
+    const found = known.get(key) ?? timetable(spec)
+    if (known.size >= MOST_KEPT) known.clear()
+    known.set(key, found)
+    return found
+  }
 }
 
 function cronTimes(cron: string, zone: TimeZone): Timetable {

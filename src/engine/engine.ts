@@ -10,7 +10,9 @@ import {
   type Heartbeat,
   runsAlone,
   type Settlement,
+  type SlotRecord,
   type StoreContract,
+  slotRunId,
   type WorkerReport,
 } from '../store/internal.js'
 import type { Sink } from '../telemetry/index.js'
@@ -29,6 +31,7 @@ import { Pulse } from './pulse.js'
 import { releaseOf } from './release.js'
 import { Rooms } from './rooms.js'
 import { RunKeeper } from './run-keeper.js'
+import { ScheduleDuty } from './schedule-duty.js'
 import { Settler } from './settler.js'
 import { StageFlow } from './stage-flow.js'
 import { type ClaimTimes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
@@ -162,7 +165,9 @@ export class Engine {
     })
     this.grouping = new GroupingDuty(store, this.name)
     const operations = new OperationDuty(store, this.name, kinds, clock, options.outside)
-    this.#duties = new Duties([...(options.isDriver === false ? [] : [operations]), this.grouping, ...duties])
+    const schedules = new ScheduleDuty(store.schedules, clock, slot => this.#slotEnded(slot))
+    const drivers = options.isDriver === false ? [] : [operations, schedules]
+    this.#duties = new Duties([...drivers, this.grouping, ...duties])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
@@ -343,6 +348,14 @@ export class Engine {
     this.#hasLostLease = true
     const work = { kind: 'worker', id: this.name, name: this.name } as const
     emit(sink, { type: 'lease_lost', work, at: this.#clock.now(), running: this.#attempts.size })
+  }
+
+  #slotEnded({ schedule, slot, until, end, reason, at }: SlotRecord): void {
+    const { sink } = this.#environment
+    if (sink === undefined) return
+    const work = { kind: 'schedule', id: slotRunId(schedule, slot), name: schedule } as const
+    const details = { slot, ...(until !== undefined && { until }), end, ...(reason !== undefined && { reason }) }
+    emit(sink, { type: 'slot_ended', work, at, ...details })
   }
 
   /** Tells the sink of gates that a settlement of this worker has opened or closed. */

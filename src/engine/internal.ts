@@ -24,6 +24,7 @@ export type { OutsideBatch, OutsideTarget, OutsideWork } from './operations/outs
 export { refusalOf } from './operations/refuse-member.js'
 export { releaseOf } from './release.js'
 export type { RunFollower, RunNews } from './run-keeper.js'
+export { loadTimetables, ScheduleDuty } from './schedule-duty.js'
 export { entryOf, outcomeOf } from './settlement.js'
 export { toMs } from './to-ms.js'
 export {

@@ -45,6 +45,7 @@ export function kindOf(work: Work): readonly [kind: string, category: string] | 
       return [`pipeline:${work.pipeline ?? work.name}`, work.stage ?? '']
     case 'run':
     case 'document':
+    case 'schedule':
     case 'worker':
       return undefined
   }

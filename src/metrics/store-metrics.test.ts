@@ -1,6 +1,9 @@
 import { Registry } from 'prom-client'
 import { expect, it, onTestFinished } from 'vitest'
+import { timetable } from '../calendar/internal.js'
+import { schedule } from '../schedule/index.js'
 import { MemoryStore } from '../store/index.js'
+import { declareTask } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { serveMetrics, storeMetrics } from './index.js'
 
@@ -31,6 +34,7 @@ it('the gauges tell of all work in a store, as of the scrape', async () => {
   expect(values(await registry.metrics())).toEqual([
     'redrive_store_up 1',
     'redrive_workers 1',
+    'redrive_schedule_lag_seconds 0',
     `redrive_waiting${labels} 3`,
     `redrive_ready${labels} 1`,
     `redrive_ready_age_seconds${labels} 20`,
@@ -57,7 +61,7 @@ it('a scrape asks the store once', async () => {
     asked++
     return store.stats()
   }
-  await storeMetrics({ stats, budgets: store.budgets, groups: store.groups }, { registry })
+  await storeMetrics({ stats, budgets: store.budgets, groups: store.groups, schedules: store.schedules }, { registry })
   await registry.metrics()
   expect(asked).toBe(1)
   await registry.metrics()
@@ -72,13 +76,14 @@ it.each([
   const store = await storeWithWork(clock)
   const registry = new Registry()
   let isUp = true
-  const { budgets, groups } = store
-  await storeMetrics({ stats: () => (isUp ? store.stats() : stats()), budgets, groups }, { registry, timeoutMs: 20 })
-  expect(values(await registry.metrics()).length).toBe(11)
+  const { budgets, groups, schedules } = store
+  const answering = { stats: () => (isUp ? store.stats() : stats()), budgets, groups, schedules }
+  await storeMetrics(answering, { registry, timeoutMs: 20 })
+  expect(values(await registry.metrics()).length).toBe(12)
   isUp = false
   expect(values(await registry.metrics())).toEqual(['redrive_store_up 0'])
   isUp = true
-  expect(values(await registry.metrics()).length).toBe(11)
+  expect(values(await registry.metrics()).length).toBe(12)
 })
 
 it('a gate of a failure budget is 1 while it is open, 0.5 half open and 0 closed', async () => {
@@ -189,4 +194,20 @@ it('metrics are served on loopback, at /metrics alone', async () => {
   expect((await fetch(new URL('/secrets', server.url))).status).toBe(404)
   const port = Number(new URL(server.url).port)
   await expect(serveMetrics({ port, registry })).rejects.toMatchObject({ code: 'EADDRINUSE' })
+})
+
+it('the lag of schedules is the time since the oldest slot was due that nobody has fired', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const registry = new Registry()
+  await storeMetrics(store, { registry })
+  const spec = schedule('tick', { every: '1m', task: declareTask('tick') }).spec
+  await store.schedules.set(spec, { who: 'anna' }, timetable)
+  const lag = async () => (await registry.metrics()).match(/^redrive_schedule_lag_seconds (\S+)$/m)?.[1]
+  expect(await lag()).toBe('0')
+  const { dueAt = 0, now } = await store.schedules.next()
+  await clock.advance(dueAt - now + 90_000)
+  expect(await lag()).toBe('90')
+  await store.schedules.fire(10, timetable)
+  expect(await lag()).toBe('0')
 })

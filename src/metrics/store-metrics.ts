@@ -25,7 +25,7 @@ const STORE_METRICS_OPTIONS: KnownOptions<StoreMetricsOptions> = { registry: 'ob
  * ```
  */
 export async function storeMetrics(
-  store: Pick<StoreContract, 'stats' | 'budgets' | 'groups'>,
+  store: Pick<StoreContract, 'stats' | 'budgets' | 'groups' | 'schedules'>,
   options: StoreMetricsOptions = {},
 ): Promise<void> {
   checkOptions('storeMetrics()', options, STORE_METRICS_OPTIONS)
@@ -61,6 +61,16 @@ export async function storeMetrics(
       const stats = await read()
       if (stats === undefined) this.remove()
       else this.set(stats.workers)
+    },
+  })
+  new Gauge({
+    name: 'redrive_schedule_lag_seconds',
+    help: 'How long ago the oldest slot of a schedule was due that nobody has fired.',
+    registers,
+    async collect() {
+      const figures = await read()
+      if (figures === undefined) this.remove()
+      else this.set(figures.scheduleLagMs / 1000)
     },
   })
   new Gauge({
@@ -106,6 +116,8 @@ export async function storeMetrics(
 interface Figures extends StoreStats {
   readonly budgets: readonly BudgetRecord[]
   readonly groups: readonly GroupRecord[]
+  /** How long ago the oldest slot was due that has not been fired. */
+  readonly scheduleLagMs: number
 }
 
 /** A group that fails now is among them. */
@@ -114,10 +126,15 @@ const GROUP_STATES: readonly GroupState[] = ['new', 'acknowledged', 'fixed', 'ig
 
 const GATE = { closed: 0, half_open: 0.5, open: 1 } as const
 
-async function figuresOf(store: Pick<StoreContract, 'stats' | 'budgets' | 'groups'>): Promise<Figures> {
+async function figuresOf(store: Pick<StoreContract, 'stats' | 'budgets' | 'groups' | 'schedules'>): Promise<Figures> {
   const groups = store.groups.list({}, { limit: MAX_GROUPS })
-  const [stats, budgets, { items }] = await Promise.all([store.stats(), store.budgets.list(), groups])
-  return { ...stats, budgets, groups: items }
+  const [stats, budgets, { items }, { now, dueAt = now }] = await Promise.all([
+    store.stats(),
+    store.budgets.list(),
+    groups,
+    store.schedules.next(),
+  ])
+  return { ...stats, budgets, groups: items, scheduleLagMs: Math.max(0, now - dueAt) }
 }
 
 interface KindGauge {

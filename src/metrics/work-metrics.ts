@@ -45,10 +45,12 @@ export async function workMetrics(options: WorkMetricsOptions = {}): Promise<Sin
   const registry = options.registry ?? client.register
   const metrics = metricsIn(client, registry)
   watch(client, registry, options)
+  for (const end of SLOT_ENDS) metrics.slots.inc({ end }, 0)
   const labelSets = new LabelSets()
 
   return function workMetricsSink(event) {
     if (event.type === 'lease_lost') return metrics.leaseLosses.inc()
+    if (event.type === 'slot_ended') return metrics.slots.inc({ end: event.end })
     const named = kindOf(event.work)
     if (named === undefined) return
     const labels = labelSets.of(...named, labels => startAtZero(metrics, labels))
@@ -76,6 +78,8 @@ export async function workMetrics(options: WorkMetricsOptions = {}): Promise<Sin
     }
   }
 }
+
+const SLOT_ENDS = ['ran', 'skipped', 'missed', 'overlapped'] as const
 
 type Metrics = ReturnType<typeof metricsIn>
 
@@ -105,6 +109,12 @@ function metricsIn({ Counter, Gauge, Histogram }: typeof promClient, registry: M
       help: 'Duration of an attempt.',
       labelNames: ['kind', 'category'],
       buckets: DURATION_SECONDS,
+      registers,
+    }),
+    slots: new Counter({
+      name: 'redrive_slots_total',
+      help: 'Slots of schedules that ended, by how.',
+      labelNames: ['end'],
       registers,
     }),
     leaseLosses: new Counter({

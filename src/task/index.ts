@@ -1,6 +1,7 @@
 export type { Outage } from '../attempt/index.js'
 export type { RetentionOptions, WorkSource } from '../engine/internal.js'
 export { LeaseLostError, TaskCancelledError, WorkerStoppedError } from '../engine/internal.js'
+export type { DeclaredSchedule } from './declare-schedules.js'
 export { type DeclaredTask, type DeclareOptions, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export {

@@ -1,6 +1,6 @@
 import type { ActiveAttempt } from '../attempt/index.js'
 import type { OnceOptions } from '../store/index.js'
-import type { ClaimedTask, Storable, StoreContract } from '../store/internal.js'
+import type { ClaimedTask, SlotRecord, Storable, StoreContract } from '../store/internal.js'
 
 /** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
 export interface TaskContext {
@@ -18,6 +18,17 @@ export interface TaskContext {
   readonly submittedAt: number
   /** When its attempts began to count: when it was enqueued, first due, or last redriven. */
   readonly startedAt: number
+  /** The schedule that it is a run of; `undefined` for other tasks. */
+  readonly schedule: string | undefined
+  /**
+   * The local time that its slot is for, such as `2027-03-28T02:30:00`, in the time zone of its schedule. The clocks of
+   * that day may not have shown it: see `scheduledFor`.
+   */
+  readonly slot: string | undefined
+  /** Its slot, in milliseconds since the epoch. A report about a day belongs to this time, whenever it runs. */
+  readonly scheduledFor: number | undefined
+  /** Whether it runs because its slot was missed, or backfilled. */
+  readonly isCatchUp: boolean
   /** Proves that this attempt still holds the task. Pass it to a store's `once`. */
   readonly fence: { readonly id: string; readonly token: string }
   /** Aborts when the attempt times out, the task is cancelled, or its worker stops or loses its lease. */
@@ -38,8 +49,9 @@ export function taskContext(
   task: ClaimedTask,
   attempt: ActiveAttempt,
   store: Pick<StoreContract, 'once'>,
+  slot?: SlotRecord,
 ): TaskContext {
-  return new AttemptContext(task, attempt, store)
+  return new AttemptContext(task, attempt, store, slot)
 }
 
 class AttemptContext implements TaskContext {
@@ -63,12 +75,21 @@ class AttemptContext implements TaskContext {
   declare readonly losses: number
   declare readonly submittedAt: number
   declare readonly startedAt: number
+  declare readonly schedule: string | undefined
+  declare readonly slot: string | undefined
+  declare readonly scheduledFor: number | undefined
+  declare readonly isCatchUp: boolean
   declare readonly fence: { readonly id: string; readonly token: string }
   declare readonly signal: AbortSignal
   declare readonly once: TaskContext['once']
   readonly #attempt: ActiveAttempt
 
-  constructor(task: ClaimedTask, attempt: ActiveAttempt, store: Pick<StoreContract, 'once'>) {
+  constructor(
+    task: ClaimedTask,
+    attempt: ActiveAttempt,
+    store: Pick<StoreContract, 'once'>,
+    slot: SlotRecord | undefined,
+  ) {
     this.id = task.id
     this.category = task.category
     this.key = task.key
@@ -76,6 +97,10 @@ class AttemptContext implements TaskContext {
     this.losses = task.losses
     this.submittedAt = task.submittedAt
     this.startedAt = task.startedAt
+    this.schedule = slot?.schedule
+    this.slot = slot?.localTime
+    this.scheduledFor = slot?.slot
+    this.isCatchUp = slot?.isCatchUp === true
     const fence = { id: task.id, token: task.token }
     this.fence = fence
     this.once = <T>(key: string, work: (tx: never) => T & Storable<T>, { params }: Pick<OnceOptions, 'params'> = {}) =>

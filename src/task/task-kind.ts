@@ -2,7 +2,7 @@ import type { Returned } from '../attempt/index.js'
 import { taskWork, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
-import type { StoreContract } from '../store/internal.js'
+import { isSlotRunId, type StoreContract } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
@@ -16,7 +16,7 @@ const MAX_RESULT = 2 ** 20
 /** The tasks of a definition, as an engine runs them. */
 export function taskKind(
   definition: TaskDefinition,
-  store: Pick<StoreContract, 'once' | 'limit' | 'budgets'>,
+  store: Pick<StoreContract, 'once' | 'limit' | 'budgets' | 'schedules'>,
 ): WorkKind {
   const { kind, policy, policyHash, limits, budget } = definition
   if (typeof definition.handler !== 'function') {
@@ -33,7 +33,13 @@ export function taskKind(
     },
     check: payloadCheck(definition),
     describe: taskWork,
-    call: (task, attempt) => call(definition, JSON.parse(task.payload), taskContext(task, attempt, store)),
+    call: (task, attempt) => {
+      const payload: unknown = JSON.parse(task.payload)
+      if (!isSlotRunId(task.id)) return call(definition, payload, taskContext(task, attempt, store))
+      return store.schedules
+        .slotOf(task.id)
+        .then(slot => call(definition, payload, taskContext(task, attempt, store, slot)))
+    },
     returned: taskResult,
   }
 }

@@ -1,6 +1,7 @@
 import { Engine, type EngineSettings, type WorkSource } from '../engine/internal.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { StoreContract } from '../store/internal.js'
+import { type DeclaredSchedule, declareSchedules } from './declare-schedules.js'
 import type { TaskDefinition } from './define-task.js'
 import { taskKind } from './task-kind.js'
 
@@ -10,11 +11,17 @@ export interface WorkerOptions extends EngineSettings {
   readonly tasks?: readonly TaskDefinition[] | undefined
   /** The pipelines whose items it works on, in all of their runs. It reads no sources. Made by `pipeline()`. */
   readonly pipelines?: readonly WorkSource[] | undefined
+  /**
+   * Schedules that it declares when it starts. Made by `schedule()`. Every worker fires all schedules of its store, whoever
+   * has declared them; the tasks are run by the workers that have them.
+   */
+  readonly schedules?: readonly DeclaredSchedule[] | undefined
 }
 
 const WORKER_OPTIONS: KnownOptions<WorkerOptions> = {
   tasks: 'object',
   pipelines: 'object',
+  schedules: 'object',
   concurrency: '',
   reserve: 'object',
   categories: 'object',
@@ -40,12 +47,14 @@ const WORKER_OPTIONS: KnownOptions<WorkerOptions> = {
  */
 export class Worker {
   readonly #engine: Engine
+  readonly #declare: () => Promise<void>
 
-  constructor(store: StoreContract, { tasks = [], pipelines = [], ...options }: WorkerOptions) {
+  constructor(store: StoreContract, { tasks = [], pipelines = [], schedules = [], ...options }: WorkerOptions) {
     checkOptions('A worker', options, WORKER_OPTIONS)
     const kinds = [...new Set(tasks)].map(task => taskKind(task, store))
     const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(store, options))
     this.#engine = new Engine(store, [...kinds, ...stages], options)
+    this.#declare = () => declareSchedules(store.schedules, schedules, this.#engine)
   }
 
   /** Its name on record. */
@@ -70,8 +79,9 @@ export class Worker {
    * Starts the worker. Resolves when it is ready. Rejects if the store cannot be reached, and may then be called again.
    * Rejects if the worker was stopped.
    */
-  start(): Promise<void> {
-    return this.#engine.start()
+  async start(): Promise<void> {
+    await this.#declare()
+    await this.#engine.start()
   }
 
   /** Stops claiming, lets running tasks end within the grace period, and hands the rest back. */

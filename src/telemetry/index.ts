@@ -42,6 +42,7 @@ export type {
   RunEnded,
   RunStarted,
   Skipped,
+  SlotEnded,
   Superseded,
   SweepEnded,
   SweepEvent,

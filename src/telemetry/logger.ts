@@ -11,6 +11,7 @@ import type {
   Overran,
   OverrunReason,
   RetryScheduled,
+  SlotEnded,
   WorkEvent,
 } from './work-events.js'
 
@@ -93,6 +94,8 @@ function lineOf(event: WorkEvent): Line {
         fields: { taskKind, category },
       }
     }
+    case 'slot_ended':
+      return slotLine(event, name)
     case 'run_started': {
       const message = `The run '${label(event.work.id)}' of ${name} ${event.isResumed ? 'goes on' : 'starts'}`
       return { level: 'info', message, fields: { isResumed: event.isResumed } }
@@ -139,6 +142,20 @@ function lineOf(event: WorkEvent): Line {
 
 function scopeText({ taskKind, category }: GateOpened | GateClosed): string {
   return `'${label(taskKind)}'${category === undefined ? '' : ` in '${label(category)}'`}`
+}
+
+const SLOT_ENDS: Readonly<Record<SlotEnded['end'], string>> = {
+  ran: 'ran',
+  skipped: 'was skipped',
+  missed: 'was missed',
+  overlapped: 'did not run beside an earlier one',
+}
+
+function slotLine({ slot, until, end, reason }: SlotEnded, name: string): Line {
+  const why = reason === undefined ? '' : `: ${label(reason)}`
+  const message = `The slot ${iso(slot)} of the schedule ${name} ${SLOT_ENDS[end]}${why}`
+  const fields = { slot: iso(slot), ...(until !== undefined && { until: iso(until) }), end, reason }
+  return { level: end === 'missed' ? 'warn' : end === 'ran' ? 'debug' : 'info', message, fields }
 }
 
 const WHY_ENDED: Readonly<Record<OverrunReason, string>> = {

@@ -3,7 +3,7 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
 /** The piece of work that a work event is about. */
 export interface Work {
   /** The kind of work. */
-  readonly kind: 'call' | 'event' | 'task' | 'item' | 'run' | 'document' | 'worker'
+  readonly kind: 'call' | 'event' | 'task' | 'item' | 'run' | 'document' | 'schedule' | 'worker'
   /** Its identity, from which its jitter is derived. */
   readonly id: string
   /** Its name, in the user's words. */
@@ -263,6 +263,19 @@ export interface LeaseLost extends About {
   readonly running: number
 }
 
+/** A slot of a schedule has ended. Told by the worker that fired it. `work` is the schedule, with the id of the slot's run. */
+export interface SlotEnded extends About {
+  readonly type: 'slot_ended'
+  /** The slot, in milliseconds since the epoch. */
+  readonly slot: number
+  /** The last slot, if this stands for all from `slot` on. */
+  readonly until?: number
+  /** Whether its run was enqueued, or why not: it was skipped, missed, or an earlier run had not finished. */
+  readonly end: 'ran' | 'skipped' | 'missed' | 'overlapped'
+  /** Why, in words. Absent for a slot that ran in time. */
+  readonly reason?: string
+}
+
 interface AboutGate extends About {
   /** The kind of task that the gate is for. */
   readonly taskKind: string
@@ -301,6 +314,7 @@ export type WorkEvent =
   | LeaseLost
   | GateOpened
   | GateClosed
+  | SlotEnded
   | RunStarted
   | RunEnded
   | IdempotencyUsed

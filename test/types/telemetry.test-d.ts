@@ -26,6 +26,7 @@ import {
   retryPatterns,
   type Sink,
   type Skipped,
+  type SlotEnded,
   type Superseded,
   type SweepEnded,
   type Swept,
@@ -67,6 +68,8 @@ describe('an event', () => {
         return expectTypeOf(event).toEqualTypeOf<GateOpened>()
       case 'gate_closed':
         return expectTypeOf(event).toEqualTypeOf<GateClosed>()
+      case 'slot_ended':
+        return expectTypeOf(event).toEqualTypeOf<SlotEnded>()
       case 'idempotency_hit':
       case 'idempotency_recorded':
         return expectTypeOf(event).toEqualTypeOf<IdempotencyUsed>()

@@ -85,6 +85,8 @@ describe.each(Object.entries(STORES))('records on %s', (_, open) => {
     expect(await inTransaction(async records => records.lockDue(type, 20, 9))).toEqual(due)
     expect(await inTransaction(async records => records.lockDue(type, 20, 2))).toEqual(due.slice(0, 2))
     expect(await inTransaction(async records => records.lockDue(type, 9, 9))).toEqual([])
+    expect(await inTransaction(async records => records.nextPlace(type))).toBe(10)
+    expect(await inTransaction(async records => records.nextPlace(`${type}-other`))).toBeUndefined()
   })
 
   it('are dropped by id, or the oldest ones that are not open', async () => {

@@ -226,6 +226,10 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     const { rows } = await ask('waiting_items', [KIND, `run-${LARGE.ended}`, 'a', null, BATCH])
     return () => ask('move_items', [rows[0].answer, 'b'])
   },
+  'tasks that have not ended': async () => {
+    const { rows } = await pool.query('SELECT task FROM redrive.waiting LIMIT $1', [BATCH])
+    return () => ask('unfinished_tasks', [rows.map(({ task }) => task)])
+  },
   'the end of a pause': () => () => ask('end_pause', [KIND, `run-${LARGE.ended}`]),
   'a prune of runs': async () => {
     await pool.query('UPDATE redrive.run SET ended_at = 0')

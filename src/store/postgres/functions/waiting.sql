@@ -35,7 +35,7 @@ BEGIN
       'id', this.id, 'isRunning', queued.task IS NULL,
       'hasBegun', queued.task IS NULL OR this.attempts > 0 OR this.deferrals > 0 OR this.losses > 0
     )), '[]')
-    FROM redrive.task AS this LEFT JOIN LATERAL redrive.waiting_of(this) AS queued ON true
+    FROM redrive.task AS this LEFT JOIN LATERAL (SELECT * FROM redrive.waiting_of(this) OFFSET 0) AS queued ON true
     WHERE this.id = ANY (ids) AND this.state = redrive.state_running()
   );
 END

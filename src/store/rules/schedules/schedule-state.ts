@@ -44,6 +44,11 @@ export function runId(name: string, slot: number): string {
   return `${name}@${new Date(slot).toISOString().replace('.000Z', 'Z')}`
 }
 
+/** Whether an id may be that of a run. A task of the caller's own may have such an id too. */
+export function isRunId(id: string): boolean {
+  return /@\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(id)
+}
+
 /** How long after its slot a schedule fires: the same for all of its slots. */
 export function spreadOf({ name, spreadMs }: ScheduleSpec): number {
   return Math.floor(identityRandom(name, 0) * spreadMs)
