@@ -35,7 +35,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Env Preset presetNamed presets`,
   'redrive/task': `
-    DeadLetter DeclareOptions DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
+    DeadLetter DeclareOptions DeclaredSchedule DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
     RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext TaskDefinition TaskFailureBudget TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
     TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions TaskRetryBudget WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,

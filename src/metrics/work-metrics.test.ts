@@ -184,7 +184,7 @@ describe('tasks', () => {
   })
 
   it('count the slots of schedules, by how they ended', async () => {
-    expect(await scrape()).toContain('redrive_slots_total{end="missed"} 0')
+    expect(await registry.metrics()).toContain('redrive_slots_total{end="missed"} 0')
     const work = { kind: 'schedule', id: 'nightly@2027-01-01T00:00:00Z', name: 'nightly' } as const
     sink({ type: 'slot_ended', work, at: 2, slot: 1, end: 'missed', reason: 'nothing fired it in time' })
     expect(await scrape()).toContain('redrive_slots_total{end="missed"} 1')

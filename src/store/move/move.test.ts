@@ -128,7 +128,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.importRows('record', [
     { type: 'slot', id: "nightly@1 🚀'", place: 1_700_000_000_000, open: 1, state: JSON.stringify({ why: WEIRD }) },
     { type: 'slot', id: 'nightly@2', place: 2, open: 0, state: '{}' },
-    { type: 'schedule', id: 'nightly', place: 3, open: 1, state: '{}' },
+    { type: 'note', id: 'nightly', place: 3, open: 1, state: '{}' },
   ])
 
   // A success without an attempt leaves no row in the ledger.

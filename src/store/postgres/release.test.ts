@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '334d3a867310ab55184aa9a6ba2f4d91da08a5ff79f876499f9039701d90bd4b',
+  1: '02103dccb1c06b161b5287afc3df4971d44fc6746c3bc4ac3b666f054524a60c',
 }
 
 const MAX_LINES = 60

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import type { TaskDefinition } from '../../../task/index.js'
+import type { DeclaredSchedule, TaskDefinition } from '../../../task/index.js'
 import type { Environment } from '../../environment.js'
 import { CommandError, UsageError } from '../../errors.js'
 import { quoted } from '../../terminal/visible.js'
@@ -12,6 +12,8 @@ import { nonEmpty } from '../shared/options.js'
 export interface Work {
   readonly tasks: readonly TaskDefinition[]
   readonly pipelines: readonly AnyPipeline[]
+  /** All of them, whatever is chosen: any worker fires any schedule. */
+  readonly schedules: readonly DeclaredSchedule[]
 }
 
 /** The kinds of tasks and the pipelines to choose. If only one of both is given, nothing of the other is chosen. */
@@ -20,20 +22,22 @@ export interface WorkChoice {
   readonly pipeline?: readonly string[]
 }
 
-/** Loads the tasks and pipelines that a module exports, by name or as a default array. Sorted by name. */
+/** Loads the tasks, pipelines and schedules that a module exports, by name or as a default array. Sorted by name. */
 export async function loadWork(file: string, environment: Environment, choice: WorkChoice): Promise<Work> {
   const exported = [...exportedBy(await importModule(file, environment, 'your tasks or pipelines'), file)]
   const tasks = named(exported.filter(isDefinition), ({ kind }) => kind, `'${file}' defines the kind`)
   const pipelines = named(exported.filter(isPipeline), ({ name }) => name, `'${file}' defines the pipeline`)
-  if (tasks.size + pipelines.size === 0) {
+  const schedules = named(exported.filter(isSchedule), ({ name }) => name, `'${file}' defines the schedule`)
+  if (tasks.size + pipelines.size + schedules.size === 0) {
     throw new CommandError(
-      `'${file}' exports no tasks and no pipelines. Export the results of defineTask() or pipeline(), by name or as a default array.`,
+      `'${file}' exports no tasks, pipelines or schedules. Export the results of defineTask(), pipeline() or schedule(), by name or as a default array.`,
     )
   }
   const isAll = choice.kind === undefined && choice.pipeline === undefined
   return {
     tasks: chosen(tasks, choice.kind ?? (isAll ? undefined : []), `'${file}' defines no task of kind`),
     pipelines: chosen(pipelines, choice.pipeline ?? (isAll ? undefined : []), `'${file}' defines no pipeline`),
+    schedules: [...schedules.values()],
   }
 }
 
@@ -61,8 +65,8 @@ function* exportedBy(module: object, file: string): Generator<unknown> {
     yield value
     if (name !== 'default' || !Array.isArray(value)) continue
     for (const [index, item] of value.entries()) {
-      if (!isDefinition(item) && !isPipeline(item)) {
-        const made = 'made by neither defineTask() nor pipeline()'
+      if (!isDefinition(item) && !isPipeline(item) && !isSchedule(item)) {
+        const made = 'made by none of defineTask(), pipeline() and schedule()'
         throw new CommandError(`Item ${index} of the default export of '${file}' was ${made}.`)
       }
       yield item
@@ -99,4 +103,11 @@ function isDefinition(value: unknown): value is TaskDefinition {
     typeof policyHash === 'string' &&
     typeof handler === 'function'
   )
+}
+
+/** By its shape: the module may have its own copy of the package. */
+function isSchedule(value: unknown): value is DeclaredSchedule {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, spec, task } = value as Partial<Record<keyof DeclaredSchedule, unknown>>
+  return typeof name === 'string' && typeof spec === 'object' && typeof task === 'object'
 }

@@ -14,6 +14,7 @@ import type { Environment } from '../../environment.js'
 
 const TASK = JSON.stringify(new URL('../../../task/index.ts', import.meta.url).pathname)
 const PIPELINE = JSON.stringify(new URL('../../../pipeline/index.ts', import.meta.url).pathname)
+const SCHEDULE = JSON.stringify(new URL('../../../schedule/index.ts', import.meta.url).pathname)
 const POLICY = JSON.stringify(new URL('../../../policy/index.ts', import.meta.url).pathname)
 
 const SETTINGS: RunSettings = {
@@ -82,6 +83,21 @@ describe('a worker that stops when nothing is left', () => {
       /^\d{4}-\d\d-\d\dT[\d:.]+Z error 7 more dead letters of 'broken', code final\. To see why, run: redrive groups ls$/m,
     )
     expect(err).toContain('12 dead.\n')
+  })
+
+  it('declares the schedules that the module exports', async () => {
+    const module = `
+      import { schedule } from ${SCHEDULE}
+      import { defineTask } from ${TASK}
+      export const tick = defineTask('tick', { handler: (_: null) => 'done' })
+      export const nightly = schedule('nightly', { cron: '30 2 * * *', task: tick })
+    `
+    writeFileSync(join(folder, 'schedules.ts'), module)
+    const { code, err } = await redrive(['worker', 'schedules.ts', '--until-empty'])
+    expect(code).toBe(0)
+    expect(err).toContain('and declares nightly.')
+    const declared = await inStore(store => store.schedules.get('nightly'))
+    expect(declared).toMatchObject({ times: { cron: '30 2 * * *' }, task: { kind: 'tick', payload: 'null' } })
   })
 
   it('forgets what has been over for longer than --keep, and dead letters only with --keep-dead', async () => {
@@ -243,7 +259,7 @@ describe('the module of a worker', () => {
   })
 
   it.each([
-    ['export const x = 1', 'exports no tasks'],
+    ['export const x = 1', 'exports no tasks, pipelines or schedules'],
     ['export default [{}]', 'Item 0 of the default export'],
     ['throw new Error("no database")', 'cannot be loaded: Error: no database'],
     [

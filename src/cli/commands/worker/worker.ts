@@ -77,6 +77,9 @@ With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
 whole store. With --push, it pushes them to a Pushgateway: for a single worker
 that ends, such as one with --until-empty, since the last push wins.
 
+Schedules that the module exports are declared to the store. Every worker fires
+the schedules of its store, whoever has declared them.
+
 Stages of pipelines have a concurrency of their own, in the code. A worker works
 on the items of all runs, and reads no sources.
 
@@ -201,13 +204,14 @@ async function stopped(worker: Worker, signals: Signals): Promise<'stopped' | 'c
 }
 
 /** Says what a worker does, after its name. */
-function workText({ tasks, pipelines }: Work, where: string, concurrency: number): string {
+function workText({ tasks, pipelines, schedules }: Work, where: string, concurrency: number): string {
   const kinds = tasks.map(({ kind }) => kind).join(', ')
   const names = pipelines.map(({ name }) => name).join(', ')
   const all = [
     ...(kinds === '' ? [] : [`runs ${kinds} of ${where}, up to ${concurrency} at once`]),
     ...(names === '' ? [] : [`works on items of ${names}${kinds === '' ? ` of ${where}` : ''}`]),
   ]
+  if (schedules.length > 0) all.push(`declares ${schedules.map(({ name }) => name).join(', ')}`)
   return all.join(', and ')
 }
 

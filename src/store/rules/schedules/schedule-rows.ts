@@ -15,8 +15,8 @@ export function scheduleRow(state: ScheduleState): StoredRecord {
 }
 
 /** A schedule of its record. */
-export function scheduleState({ state }: StoredRecord): ScheduleState {
-  return JSON.parse(state)
+export function scheduleState({ id, state }: StoredRecord): ScheduleState {
+  return { ...JSON.parse(state), name: id }
 }
 
 /** A slot as a record. */
