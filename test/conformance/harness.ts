@@ -168,3 +168,18 @@ export function assertFields<T extends object>(actual: T | undefined, expected: 
 export function assertSame(actual: readonly string[], expected: readonly string[]): void {
   assert.deepEqual([...actual].sort(), [...expected].sort())
 }
+
+/** Lets the event loop turn until a condition holds, up to 100 times. */
+export async function turns(isSo: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 100 && !isSo(); turn++) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** How often somebody who watches the store is called during an act, and soon after it. */
+export async function callsDuring(store: StoreContract, act: () => Promise<unknown>): Promise<number> {
+  let calls = 0
+  const stop = store.watch(() => calls++)
+  await act()
+  await turns(() => calls > 0)
+  stop()
+  return calls
+}

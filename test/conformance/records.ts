@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { StoreContract } from '../../src/store/internal.js'
-import { add, addOne, kill, type StoreBehaviours, settleUncounted, start } from './harness.js'
+import { add, addOne, kill, type StoreBehaviours, settleUncounted, start, turns } from './harness.js'
 
 export const RECORDS: StoreBehaviours = {
   async 'a policy is kept under its hash'(store) {
@@ -88,6 +88,22 @@ export const RECORDS: StoreBehaviours = {
     stop()
   },
 
+  async 'who is called finds the change: it is committed by then'(store) {
+    const dead = await start(store)
+    await kill(store, dead)
+    const found: Promise<string | undefined>[] = []
+    const stop = store.watch(() => found.push(store.get(dead.id).then(task => task?.status)))
+    const foundAfter = async (act: () => Promise<unknown>) => {
+      found.length = 0
+      await act()
+      await turns(() => found.length > 0)
+      return await found.at(-1)
+    }
+    assert.equal(await foundAfter(() => store.redrive([dead.id], { who: 'ann' })), 'waiting')
+    assert.equal(await foundAfter(() => store.cancel([dead.id])), 'cancelled')
+    stop()
+  },
+
   async 'who has stopped watching is not called, and the others are'(store) {
     const calls: [number, number] = [0, 0]
     const stops = [store.watch(() => calls[0]++), store.watch(() => calls[1]++)]
@@ -109,9 +125,4 @@ async function auditPages(store: StoreContract, limit: number): Promise<string[]
     if (page.next === undefined) return found
     after = page.next
   }
-}
-
-/** Lets the event loop turn until a condition holds, up to 100 times. */
-async function turns(isSo: () => boolean): Promise<void> {
-  for (let turn = 0; turn < 100 && !isSo(); turn++) await new Promise(resolve => setImmediate(resolve))
 }

@@ -21,6 +21,7 @@ import { compareTexts, type TaskPlace } from '../rules/cursor.js'
 import { addTally } from '../rules/operations/member-tally.js'
 import { isOpen, NO_TALLY, type OperationState } from '../rules/operations/operation-rules.js'
 import { ageOf, undonePage } from '../rules/operations/set.js'
+import { isActedOn, isAsMoved } from '../rules/operator-acts.js'
 import { isMeant } from './list.js'
 import { keepOriginal, type MemoryTask, standingOf } from './task.js'
 import type { MemoryTasks } from './tasks.js'
@@ -71,7 +72,7 @@ export class MemoryOperations implements OperationPort {
 
   namedMembers(act: OperationAct, ids: readonly string[], until: number): NamedMember[] {
     return this.#named(ids).flatMap(task => {
-      const isIn = isActedOn(act, task) && (act === 'cancel' || task.record.changedAt <= until)
+      const isIn = isActedOn(act, living(task)) && (act === 'cancel' || task.record.changedAt <= until)
       return isIn ? { ...memberOf(task), errorCode: task.record.errorCode } : []
     })
   }
@@ -130,7 +131,7 @@ export class MemoryOperations implements OperationPort {
   #inSet(act: OperationAct, { filter, until }: MemberScope): MemoryTask[] {
     return [...this.#tasks.tasks.values()].filter(task => {
       const since = act === 'cancel' ? task.record.submittedAt : task.record.changedAt
-      return isActedOn(act, task) && since <= until && isMeant(filter, task.record)
+      return isActedOn(act, living(task)) && since <= until && isMeant(filter, task.record)
     })
   }
 
@@ -150,9 +151,8 @@ function isNewer(
   return createdAt < a.changedAt || (createdAt === a.changedAt && id < a.id)
 }
 
-function isActedOn(act: OperationAct, { record, isToBeCancelled }: MemoryTask): boolean {
-  if (act !== 'cancel') return record.status === 'dead'
-  return record.status === 'waiting' || (record.status === 'running' && !isToBeCancelled)
+function living({ record: { status }, isToBeCancelled }: MemoryTask) {
+  return { status, isToBeCancelled }
 }
 
 function memberOf({ record: { id, kind, category, key, changedAt }, lane }: MemoryTask): OperationMember {
@@ -174,11 +174,7 @@ function deathsOf(tasks: MemoryTasks, id: string): DeathsRow[] {
 function restore(tasks: MemoryTasks, task: MemoryTask, by: By, now: number): boolean {
   const { record, ledger } = task
   const last = ledger.at(-1)
-  const isAsMoved =
-    (record.status === 'waiting' && last?.outcome === 'redriven') ||
-    (record.status === 'cancelled' && last?.outcome === 'discarded')
-  // A task that was claimed and handed back since has run, and its state is younger than its row.
-  if (!isAsMoved || task.lane.hasItems || last.before === undefined || last.endedAt !== record.changedAt) return false
+  if (last?.before === undefined || task.lane.hasItems || !isAsMoved(record, last)) return false
   const before: Before = last.before
   tasks.restore(task, afterUndo(standingOf(task), before, by, now), before, now)
   return true

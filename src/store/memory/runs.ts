@@ -110,7 +110,7 @@ export class MemoryRuns implements RunPort {
     for (const id of ids) this.#tasks.move(id, stage, this.#tasks.now())
   }
 
-  deaths({ id }: RunState, { since = 0, stage }: DeathScope): Deaths[] {
+  deaths({ id }: RunState, { since, stage }: DeathScope): Deaths[] {
     const died = this.#itemsOf(id).filter(
       ({ record: { status, changedAt, category } }) =>
         status === 'dead' && changedAt >= since && (stage === undefined || stage === category),

@@ -20,6 +20,7 @@ import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
 import { acted } from '../rules/ledger-change.js'
 import { memberTally } from '../rules/operations/member-tally.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
+import { cancellationOf, isEditable, isInPart } from '../rules/operator-acts.js'
 import type { Declaration } from '../rules/shared-limit.js'
 import { taskIds } from '../rules/task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
@@ -136,13 +137,9 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     })
   }
 
-  /** A dead task; for an operation, one of its set. Each member is moved once, though the clock may be set back. */
   #deadIn(id: string, part: PartOfOperation | undefined): MemoryTask | undefined {
     const task = this.tasks.get(id)
-    if (task?.record.status !== 'dead') return undefined
-    const isIn =
-      part === undefined || (task.record.changedAt <= part.diedUntil && task.record.operation !== part.operation)
-    return isIn ? task : undefined
+    return task?.record.status === 'dead' && isInPart(task.record, part) ? task : undefined
   }
 
   cancel(ids: readonly string[], by: By | undefined, now: number): string[] {
@@ -154,8 +151,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
 
   edit(id: string, payload: string, by: By, now: number): boolean {
     const task = this.tasks.get(id)
-    if (task === undefined || task.lane.hasItems) return false
-    if (task.record.status !== 'waiting' && task.record.status !== 'dead') return false
+    if (task === undefined || !isEditable({ status: task.record.status, isItem: task.lane.hasItems })) return false
     writeLedger(task, acted('edited', by, now, { payload: task.record.payload }), undefined)
     task.record = { ...task.record, payload }
     return true
@@ -304,12 +300,12 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   /** Ends a waiting task, or asks a running one to end, on record if somebody asked for it. Returns whether it did either. */
   #cancel(task: MemoryTask, now: number, by: By | undefined): boolean {
     const before = task.record
-    const isRunning = before.status === 'running'
-    if (task.isToBeCancelled || !(isRunning || before.status === 'waiting')) return false
+    const act = cancellationOf({ status: before.status, isToBeCancelled: task.isToBeCancelled })
+    if (act === undefined) return false
     // A rate limit still holds for the tasks behind this one.
     const isRateLimited = task.ledger.at(-1)?.outcome === 'deferred'
-    if (by !== undefined) writeLedger(task, acted(isRunning ? 'cancel_requested' : 'cancelled', by, now), undefined)
-    if (isRunning) task.isToBeCancelled = true
+    if (by !== undefined) writeLedger(task, acted(act, by, now), undefined)
+    if (act === 'cancel_requested') task.isToBeCancelled = true
     else {
       task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
       this.queue.leaveBudget(task)

@@ -24,8 +24,8 @@ export interface ItemPosition {
   readonly position: number
 }
 
-/** A part of a run's deaths. */
-export type DeathScope = Partial<Pick<Exceeded, 'since' | 'stage'>>
+/** The deaths of a run since a time; in one stage, if that is given. */
+export type DeathScope = Pick<Exceeded, 'since'> & Partial<Pick<Exceeded, 'stage'>>
 
 /** The primitives of runs. A run that is being forgotten is not found by any of them. */
 export interface RunPort {
@@ -51,7 +51,7 @@ export interface RunPort {
   runningItems(state: RunState): readonly string[]
   /** Moves waiting items to another stage. */
   moveItems(ids: readonly string[], stage: string): void
-  /** The dead items of a run, by error and stage: those that died in a stage, or since a time. */
+  /** The dead items of a run, by error and stage. */
   deaths(state: RunState, of: DeathScope): readonly Deaths[]
   outputs(run: string, limit: number): readonly OutputRow[]
   removeOutputs(run: string, ids: readonly string[]): void

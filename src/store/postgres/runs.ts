@@ -99,7 +99,7 @@ export class PostgresRunPort implements Promised<RunPort> {
     await this.#sql.call('move_items', [ids, stage])
   }
 
-  async deaths(state: RunState, { since = 0, stage }: DeathScope): Promise<Deaths[]> {
+  async deaths(state: RunState, { since, stage }: DeathScope): Promise<Deaths[]> {
     const { kind, key } = lanesOf(state)
     const rows = (await this.#sql.call('deaths', [kind, key, stage ?? null, since])) as DeathRow[]
     return rows.map(({ error_code, ...row }) => ({ ...row, errorCode: stored(error_code ?? undefined) }))

@@ -11,3 +11,9 @@ export interface Lease {
 export function isHeld({ until, leaseMs = Infinity }: Lease, now: number): boolean {
   return until > now && until - now <= 2 * leaseMs
 }
+
+/** A lease of this length from now on, in whole milliseconds. */
+export function leaseFrom(now: number, leaseMs: number): { readonly until: number; readonly leaseMs: number } {
+  const wholeMs = Math.ceil(leaseMs)
+  return { until: now + wholeMs, leaseMs: wholeMs }
+}

@@ -21,8 +21,9 @@ import { afterUndo } from '../rules/after-settlement.js'
 import { compareTexts, type TaskPlace } from '../rules/cursor.js'
 import { isOpen, NO_TALLY, type OperationState, operationState } from '../rules/operations/operation-rules.js'
 import { undonePage } from '../rules/operations/set.js'
+import { isActedOn, isAsMoved } from '../rules/operator-acts.js'
 import { hasItems } from '../rules/runs/items.js'
-import { State, statusOf } from '../rules/task-state.js'
+import { statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
 import { deadAmong } from './operators.js'
 import type { SqliteParts } from './port.js'
@@ -80,8 +81,8 @@ export class SqliteOperationPort implements OperationPort {
     return ids.flatMap(id => {
       const row = this.#operations.named.get(id)
       if (row === undefined) return []
-      const isLiving = row.state <= State.running && row.cancel_requested === 0
-      const isIn = act === 'cancel' ? isLiving : row.state === State.dead && row.changed_at <= until
+      const living = { status: statusOf(row.state), isToBeCancelled: row.cancel_requested === 1 }
+      const isIn = isActedOn(act, living) && (act === 'cancel' || row.changed_at <= until)
       return isIn ? { ...memberOf(row), errorCode: row.error_code ?? undefined } : []
     })
   }
@@ -134,13 +135,12 @@ function restore(
   const row = statements.standing.get(seq)
   if (row === undefined || hasItems(lane)) return false
   const last = statements.act.get(seq, row.entries)
-  const isAsMoved =
-    (state < State.running && last?.outcome === 'redriven') ||
-    (state === State.cancelled && last?.outcome === 'discarded')
-  // A task that was claimed and handed back since has run, and its state is younger than its row.
-  if (!isAsMoved || last.before === null || last.ended_at !== row.changed_at) return false
+  const status = statusOf(state)
+  const place = { status, changedAt: row.changed_at }
+  if (last === undefined || !isAsMoved(place, { outcome: last.outcome, endedAt: last.ended_at })) return false
+  if (last.before === null) return false
   const before = JSON.parse(last.before) as Before
-  change(tasks, book, row, statusOf(state), afterUndo(standingOf(row), before, by, now), now)
+  change(tasks, book, row, status, afterUndo(standingOf(row), before, by, now), now)
   statements.restore.run(before.changedAt ?? now, before.payload ?? null, seq)
   return true
 }

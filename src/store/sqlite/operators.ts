@@ -2,13 +2,15 @@ import type { By } from '../contract/ledger.js'
 import { afterDiscard } from '../rules/after-settlement.js'
 import { acted } from '../rules/ledger-change.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
+import { cancellationOf, isEditable, isInPart } from '../rules/operator-acts.js'
 import { hasItems } from '../rules/runs/items.js'
-import { State, statusOf } from '../rules/task-state.js'
+import { statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
 import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
 import { change, standingOf } from './settle.js'
 import type { DeadRow, StateRow } from './statements/operators.js'
+import type { StandingRow } from './statements/standing-row.js'
 import type { Statements } from './statements.js'
 
 /**
@@ -19,12 +21,12 @@ export function cancel(statements: Statements, ids: readonly string[], by: By | 
   const book = new LaneBook(statements)
   const cancelled = [...new Set(ids)].filter(id => {
     const task = statements.state.get(id)
-    if (task === undefined || task.state > State.running || task.cancel_requested === 1) return false
-    const isRunning = task.state === State.running
-    const act = isRunning ? 'cancel_requested' : 'cancelled'
+    if (task === undefined) return false
+    const act = cancellationOf({ status: statusOf(task.state), isToBeCancelled: task.cancel_requested === 1 })
+    if (act === undefined) return false
     if (by !== undefined) writeLedger(statements, task.seq, task.lane, task.entries, acted(act, by, now))
     const rows = by === undefined ? 0 : 1
-    if (isRunning) statements.requestCancel.run(rows, task.seq)
+    if (act === 'cancel_requested') statements.requestCancel.run(rows, task.seq)
     else endWaiting(statements, book, id, task, rows, now)
     return true
   })
@@ -50,7 +52,7 @@ function endWaiting(
     book.freeHead(task.lane, id)
 }
 
-/** The dead tasks among these, each once; for an operation, those of its set that it has not moved. */
+/** The dead tasks among these, each once, that `isInPart` says may be moved. */
 export function deadAmong(statements: Statements, ids: readonly string[], part?: PartOfOperation): DeadRow[] {
   const { operation = null, diedUntil = Number.MAX_SAFE_INTEGER } = part ?? {}
   return statements.deadAmong.all({ ids: JSON.stringify([...new Set(ids)]), until: diedUntil, operation })
@@ -92,7 +94,7 @@ export function discard(
   const book = new LaneBook(statements)
   const discarded = ids.filter(id => {
     const row = statements.dead.get(id)
-    if (row === undefined || hasItems(row.lane) || row.changed_at > (part?.diedUntil ?? Infinity)) return false
+    if (row === undefined || hasItems(row.lane) || !isInPart(placeOf(row), part)) return false
     if (row.operation !== operation) statements.mark.run(operation, row.seq)
     change(statements, book, row, 'dead', afterDiscard(standingOf(row), by, now), now)
     return true
@@ -103,10 +105,15 @@ export function discard(
 
 /** Replaces the payload of a task that waits or is dead, on record. Returns whether there was one. Within a transaction. */
 export function edit(statements: Statements, id: string, payload: string, by: By, now: number): boolean {
-  const task = statements.editable.get(id)
-  if (task === undefined) return false
+  const task = statements.state.get(id)
+  if (task === undefined || !isEditable({ status: statusOf(task.state), isItem: hasItems(task.lane) })) return false
   const { seq, lane, entries } = task
-  writeLedger(statements, seq, lane, entries, acted('edited', by, now, { payload: task.payload }))
+  const before = statements.payload.get(seq) ?? ''
+  writeLedger(statements, seq, lane, entries, acted('edited', by, now, { payload: before }))
   statements.edit.run(payload, seq)
   return true
+}
+
+function placeOf({ changed_at: changedAt, operation }: StandingRow) {
+  return { changedAt, operation: operation ?? undefined }
 }

@@ -95,7 +95,7 @@ export class SqliteRunPort implements RunPort {
     book.write()
   }
 
-  deaths(state: RunState, { since = state.createdAt, stage }: DeathScope): Deaths[] {
+  deaths(state: RunState, { since, stage }: DeathScope): Deaths[] {
     const rows = this.#runs.deaths.all({ ...lanesOf(state), since, category: stage ?? null })
     return rows.map(({ error_code, category, count }) => {
       return { errorCode: error_code ?? undefined, stage: category, count }

@@ -313,7 +313,7 @@ function* addUp(tx: Tx, before: RunState, now: number): Steps<CountedRun & { rea
 /** Saves a run after a check, unless nothing has changed: with the cause if it has failed, and stopped if its budget is exceeded. */
 function* saveChecked(tx: Tx, before: RunState, { state, hasFailed, exceeded }: Checked, now: number): Steps<RunState> {
   let after = state
-  if (hasFailed) after = failedBy(state, commonest(yield* tx.runs.deaths(state, {})))
+  if (hasFailed) after = failedBy(state, commonest(yield* tx.runs.deaths(state, { since: state.createdAt })))
   if (exceeded !== undefined) {
     yield* pauseRun(tx, state, true, now)
     after = stopped(state, exceeded, commonest(yield* tx.runs.deaths(state, exceeded)), now)

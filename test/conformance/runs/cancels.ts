@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { assertFields, claim, type StoreBehaviours, settle } from '../harness.js'
+import { assertFields, callsDuring, claim, type StoreBehaviours, settle } from '../harness.js'
 import { ANN, audit, chunk, counts, end, endings, get, KIND, open, runOf, take } from './harness.js'
 
 export const CANCELS: StoreBehaviours = {
@@ -24,6 +24,23 @@ export const CANCELS: StoreBehaviours = {
       (await audit(store)).map(({ event_type, who }) => [event_type, who]),
       [['run_cancelled', 'ann']],
     )
+  },
+
+  async 'a check goes on with the cancellation of a run, up to 1 000 items at a time'(store) {
+    await runOf(store, 1003)
+    assert.deepEqual(await store.runs.cancel('r', 1, ANN), { cancelled: 1, left: 1002 })
+    assertFields(await store.runs.check('r'), { endedAt: undefined, counts: counts({ waiting: 2, cancelled: 1001 }) })
+    const run = await store.runs.check('r')
+    assertFields(run, { endedAt: await store.now(), counts: counts({ cancelled: 1003 }) })
+  },
+
+  async 'a check that cancels items calls whoever watches, since running ones are to be aborted'(store) {
+    await runOf(store, 3)
+    const [running] = await take(store, 1)
+    await store.runs.cancel('r', 1, ANN)
+    const calls = await callsDuring(store, () => store.runs.check('r'))
+    assert.ok(calls > 0)
+    assert.deepEqual(await store.cancelled('w1'), [running?.token])
   },
 
   async 'a run without running items ends as it is cancelled: nobody may be left to check it'(store) {

@@ -31,6 +31,14 @@ export const READERS: StoreBehaviours = {
     assert.equal((await store.count({})).waiting, 0)
   },
 
+  async 'the lease of a reader is whole milliseconds, rounded up'(store, advance) {
+    await open(store, { reader: { name: 'one', leaseMs: 0.5 } })
+    await assert.rejects(store.runs.read('r', 'two', 1), { name: 'RunBusyError' })
+    await advance(1)
+    const { reader } = await store.runs.read('r', 'two', 10.2)
+    assert.deepEqual(reader, { name: 'two', until: (await store.now()) + 11, leaseMs: 11 })
+  },
+
   async 'a chunk from the wrong position is refused: another process has read on'(store, advance) {
     await open(store)
     await store.runs.take('r', chunk(3, { isEnd: false, leaseMs: 10 }))

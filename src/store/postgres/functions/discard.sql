@@ -11,6 +11,7 @@ BEGIN
     SELECT id FROM redrive.task
     WHERE id = ANY (ids) AND state = redrive.state_dead() AND NOT redrive.has_items(lane)
       AND (died_until IS NULL OR changed_at <= died_until)
+      AND (of_operation IS NULL OR operation IS DISTINCT FROM of_operation)
     ORDER BY id FOR UPDATE);
   IF ids = '{}' THEN
     RETURN '[]';

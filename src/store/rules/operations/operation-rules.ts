@@ -13,7 +13,7 @@ import type {
   OutsideSet,
   PayloadPatch,
 } from '../../contract/operation-store.js'
-import { isHeld, type Lease } from '../lease.js'
+import { isHeld, type Lease, leaseFrom } from '../lease.js'
 import { patchText } from './patch-payload.js'
 
 /**
@@ -104,7 +104,7 @@ export function isFree(state: OperationState, now: number): boolean {
 
 /** The operation with a new lease. */
 export function taken(state: OperationState, driver: string, token: string, leaseMs: number, now: number) {
-  return { ...state, lease: { driver, token, until: now + Math.ceil(leaseMs), leaseMs: Math.ceil(leaseMs) } }
+  return { ...state, lease: { driver, token, ...leaseFrom(now, leaseMs) } }
 }
 
 /** Whether members of this set are outside of the store. */
@@ -146,7 +146,7 @@ export function stepped(state: OperationState, step: OperationStep, tasks: numbe
 }
 
 function renewed({ lease }: OperationState, { leaseMs }: OperationStep, now: number): OperationState['lease'] {
-  return lease && { ...lease, until: now + Math.ceil(leaseMs), leaseMs: Math.ceil(leaseMs) }
+  return lease && { ...lease, ...leaseFrom(now, leaseMs) }
 }
 
 /** Why a member was not moved, though it was in the set a moment before: somebody else was faster. */

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { BudgetStop, Chunk, NewRun, RunChange, RunSettings } from '../../contract/run-store.js'
 import type { Retention } from '../../contract/store.js'
 import type { NewTask } from '../../contract/task.js'
-import { isHeld } from '../lease.js'
+import { isHeld, leaseFrom } from '../lease.js'
 import {
   checkBudget,
   type Exceeded,
@@ -39,7 +39,7 @@ export function opened(run: NewRun, now: number): RunState {
     duplicates: 0,
     cursor: undefined,
     isRead: false,
-    reader: reader && { ...reader, until: now + reader.leaseMs },
+    reader: reader && { name: reader.name, ...leaseFrom(now, reader.leaseMs) },
     sourceError: undefined,
     stop: undefined,
     cause: undefined,
@@ -63,7 +63,7 @@ export function readBy(state: RunState, reader: string, leaseMs: number, now: nu
     const problem = `is read by '${state.reader.name}', whose lease runs until ${until}. Stop that process, or wait.`
     throw new RunBusyError(state.id, problem)
   }
-  return { ...state, reader: { name: reader, until: now + leaseMs, leaseMs }, sourceError: undefined, changedAt: now }
+  return { ...state, reader: { name: reader, ...leaseFrom(now, leaseMs) }, sourceError: undefined, changedAt: now }
 }
 
 /** After a chunk of the source. The store adds the items, and then counts those whose id was taken. */

@@ -84,9 +84,6 @@ export function operatorStatements(db: Preparer) {
           succeeded = succeeded + :succeeded, skipped = skipped + :skipped, dead = dead + :dead,
           cancelled = cancelled + :cancelled`),
     edit: db.prepare(/* sql */ `UPDATE task SET payload = ?, entries = entries + 1 WHERE seq = ?`),
-    editable: db.prepare<[string], { seq: number; lane: number; entries: number; payload: string }>(/* sql */ `
-      SELECT seq, lane, entries, payload FROM task
-      WHERE id = ? AND state IN (-1, 0, 1, 2, 6) AND lane < ${FIRST_RUN_LANE}`),
     payload: db.prepare<[number], string>(/* sql */ `SELECT payload FROM task WHERE seq = ?`).pluck(),
     /** The row of the redrive keeps the original. */
     patch: db.prepare(/* sql */ `UPDATE task SET payload = :payload WHERE seq = :seq`),
