@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '02103dccb1c06b161b5287afc3df4971d44fc6746c3bc4ac3b666f054524a60c',
+  1: 'fe1d7d7774853f8e7eddae160348e09551a33d0782cc2dd82c9c93accbb0fe60',
 }
 
 const MAX_LINES = 60
