@@ -5,7 +5,8 @@ import { retry } from '../src/call/index.js'
 import { consume } from '../src/event/index.js'
 import { IdempotencyGuard } from '../src/idempotency/index.js'
 import { batch, pipeline, type Stage, stage } from '../src/pipeline/index.js'
-import { MemoryStore } from '../src/store/index.js'
+import { MemoryStore } from '../src/store/internal.js'
+
 import { defineTask, TaskQueue, Worker } from '../src/task/index.js'
 import { type FakeClock, fakeClock } from '../src/testing/index.js'
 

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openPostgres } from 'redrive/postgres'
-import { openSqlite } from 'redrive/sqlite'
 import { defineTask, TaskQueue, Worker } from 'redrive/task'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { StoreContract } from '../src/store/internal.js'
+import { openPostgres } from '../src/store/postgres/internal.js'
+import { openSqlite } from '../src/store/sqlite/internal.js'
 import { freshDatabase } from './services/fresh-database.js'
 
 const folders: string[] = []

@@ -89,19 +89,17 @@ const EXPORTS: Readonly<Record<string, string>> = {
     NoFailedQueueError NoRouteError OperationInterruptedError OperationNotFoundError OperationPlan OperationRecord
     OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions
     Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan Redriven Refusal RegroupPreview Remark
-    ReportOptions ReportStore ReprocessPlan ReprocessRunOptions ReprocessSelection ReprocessStore Reprocessed
-    RequeueOptions RequeuePlan RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route
-    Routes RunOperationOptions RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport
-    StartOptions StartRequeueOptions StoreFigures TaskCountView TaskExplanation TaskSchema TaskScope TaskView
-    UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause WhyStore WorkerView
-    YieldOptions YieldReport YieldView actOnMany cancelTasks countTasks discardDeadLetters eventIn examineBus
-    explainGroup explainTask exportFailedQueue failedGroups failedQueues findFailedQueue findGroup followAudit
-    groupFailedQueue groupFailures groupRuleView groupView ledgerRowView listBudgets listGroups listLanes listTasks
-    listWorkers messageView openResultLog operationNote operationOutcome operationTotal operationView planDiscard
-    planOperation planRedrive planReprocess planRequeue previewRules pruneStore purgeFailedQueue ratesOf
-    redriveDeadLetters redriveWhenFixed reportRun reportYields reprocess requeueFailedQueue runOperation runView
-    setRates startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify walkFailedQueue
-    walkTasks why writeResults`,
+    ReportOptions ReprocessPlan ReprocessRunOptions ReprocessSelection Reprocessed RequeueOptions RequeuePlan
+    RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes RunOperationOptions
+    RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StartRequeueOptions
+    StoreFigures TaskCountView TaskExplanation TaskSchema TaskScope TaskView UntilEmptyOptions Verification
+    VerifyOptions WalkOptions Why WhyAction WhyCause WorkerView YieldOptions YieldReport YieldView cancelTasks
+    countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues
+    findFailedQueue followAudit groupFailedQueue groupFailures ledgerRowView listBudgets listGroups listLanes
+    listTasks listWorkers messageView openResultLog operationOutcome planDiscard planOperation planRedrive
+    planReprocess planRequeue previewRules pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed
+    reportRun reportYields reprocess requeueFailedQueue runOperation runView setRates startOperation startRequeue
+    storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks why writeResults`,
   'redrive/notify': `
     NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
   'redrive/config': `

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Environment } from '../src/cli/environment.js'
-import { openSqlite, type SqliteStore } from '../src/store/sqlite/index.js'
+import { openSqlite, type SqliteStore } from '../src/store/sqlite/internal.js'
 import { runCommand } from './command.js'
 
 /** A folder of its own for a test of the command, with the default store in it. */

@@ -47,7 +47,7 @@ console.log(
 )
 assert.deepEqual([again.status, again.counts.dead], ['completed', 0])
 
-const lines = await writeResults(store.runs, run.id, join(folder, 'results.jsonl'))
+const lines = await writeResults(store, run.id, join(folder, 'results.jsonl'))
 console.log(`${lines} results in the order of the samples.`)
 assert.equal(lines, again.counts.succeeded)
 

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../test/command.js'
 import { fingerprint } from '../fingerprint/internal.js'
-import { openSqlite } from '../store/sqlite/index.js'
+import { openSqlite } from '../store/sqlite/internal.js'
+
 import { textWidth } from './terminal/text-width.js'
 
 /** Names that could break a table, a line or a terminal. The longest are as long as a store takes. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../test/command.js'
 import { fingerprint } from '../fingerprint/internal.js'
-import { openSqlite } from '../store/sqlite/index.js'
+import { openSqlite } from '../store/sqlite/internal.js'
 
 /** Names that run something, or mean something else, in a shell or to the command, unless they are quoted. */
 const NAMES = [

@@ -1,6 +1,7 @@
 import { classify, FinalError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { StoreContract } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type StoreContract } from '../store/internal.js'
 import { failureText, type Sink } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { sleep, systemClock } from '../time/index.js'
@@ -18,7 +19,7 @@ export interface DocumentServiceOptions extends SharedSettings {
   /** Their collection, as the sweeper has it. */
   readonly collection: CollectionOptions
   /** Records a dead letter for each document that fails for good. */
-  readonly store?: StoreContract
+  readonly store?: Store
   /** Receives the work events. */
   readonly sink?: Sink
 }
@@ -28,7 +29,7 @@ const SERVICE: KnownOptions<DocumentServiceOptions> = {
   collection: 'object',
   policy: '',
   stuckAfter: '',
-  store: 'object',
+  store: '',
   sink: 'function',
 }
 
@@ -82,7 +83,7 @@ export class DocumentService {
     checkOptions('documentService()', options, SERVICE)
     this.#source = options.source
     this.#collection = collectionOf(options.collection, options)
-    this.#store = options.store
+    this.#store = options.store === undefined ? undefined : contractOf(options.store)
     this.#sink = options.sink
   }
 

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { archives, fenced, someArchives } from '../../test/documents.js'
 import { MemoryBus } from '../bus/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
 import { collectionOf } from './collection.js'

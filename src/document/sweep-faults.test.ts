@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { archives, fenced, someArchives } from '../../test/documents.js'
 import { MemoryBus, PublishUnconfirmedError } from '../bus/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import type { FakeClock } from '../testing/index.js'
 import { type CollectionOptions, collectionOf } from './collection.js'
 import { type DocumentSource, expect as expecting, openSqliteSource } from './index.js'

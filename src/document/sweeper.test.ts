@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { BusUnavailableError, MemoryBus, PublishUnconfirmedError, textOf } from '../bus/index.js'
-import { MemoryStore } from '../store/index.js'
-import { openSqlite } from '../store/sqlite/index.js'
+import { MemoryStore } from '../store/internal.js'
+import { openSqlite } from '../store/sqlite/internal.js'
+
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import {

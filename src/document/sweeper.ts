@@ -1,7 +1,8 @@
 import type { Bus } from '../bus/index.js'
 import { type Duration, OptionError, parseDuration } from '../policy/index.js'
 import { checkOptions, DURATION, isObject, type KnownOptions, mustBe } from '../policy/internal.js'
-import type { StoreContract } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type StoreContract } from '../store/internal.js'
 import type { CollectionReport, Sink, WorkEvent } from '../telemetry/index.js'
 import { emit } from '../telemetry/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
@@ -24,7 +25,7 @@ export interface SweeperOptions extends SharedSettings {
   /** Documents that should have a derived document: `expect` makes them. */
   readonly coverage?: readonly CoverageOptions[]
   /** Records a dead letter for each failed document, and knows the lanes of collections. */
-  readonly store?: StoreContract
+  readonly store?: Store
   /** The time between two sweeps. Default 15 m. */
   readonly interval?: Duration
   /** How many documents are read, updated and published at a time. Default 500. */
@@ -46,7 +47,7 @@ const SWEEPER: KnownOptions<SweeperOptions> = {
   bus: '',
   collections: '',
   coverage: '',
-  store: 'object',
+  store: '',
   interval: '',
   pageSize: '',
   policy: '',
@@ -93,7 +94,8 @@ export function sweeper(options: SweeperOptions): Sweeper {
 export class Sweeper {
   /** The collections with all their settings. */
   readonly collections: readonly Collection[]
-  readonly #options: SweeperOptions
+  readonly #sink: Sink | undefined
+  readonly #store: StoreContract | undefined
   readonly #coverage: readonly Coverage[]
   readonly #clock: Clock
   readonly #intervalMs: number
@@ -107,7 +109,8 @@ export class Sweeper {
   constructor(options: SweeperOptions) {
     checkOptions('sweeper()', options, SWEEPER)
     const { collections, coverage = [], source, bus, store, interval = '15m', pageSize = 500, clock } = options
-    this.#options = options
+    this.#sink = options.sink
+    this.#store = store === undefined ? undefined : contractOf(store)
     for (const [name, value] of Object.entries({ source, bus })) {
       if (!isObject(value) && typeof value !== 'function')
         throw new OptionError(name, mustBe(name, `a ${name}, or a function that opens one`, value))
@@ -136,8 +139,7 @@ export class Sweeper {
       const [source, bus] = await Promise.all([this.#source(), isDryRun ? undefined : this.#bus()])
       // The one question whose failure is the whole sweep's: it tells whether the database answers.
       await source.now()
-      const { store, sink } = this.#options
-      const { signal } = this.#stopping
+      const [store, sink, { signal }] = [this.#store, this.#sink, this.#stopping]
       const surroundings = { source, store, sink, pageSize: this.#pageSize, isConfirmed, signal }
       const context: SweepContext =
         bus === undefined ? { ...surroundings, isDryRun: true } : { ...surroundings, isDryRun: false, bus }
@@ -162,8 +164,7 @@ export class Sweeper {
   /** Sweeps at once, and then at every interval, until it is stopped. A sweep that fails is made again at the next one. */
   start(): void {
     this.#loop ??= this.#run()
-    const { store } = this.#options
-    if (store !== undefined) this.#takingOver ??= this.#takeOver(store)
+    if (this.#store !== undefined) this.#takingOver ??= this.#takeOver(this.#store)
   }
 
   /** Stops after the page that is being swept: what was updated is published. */
@@ -206,7 +207,7 @@ export class Sweeper {
   }
 
   #emit(event: WorkEvent): void {
-    if (this.#options.sink !== undefined) emit(this.#options.sink, event)
+    if (this.#sink !== undefined) emit(this.#sink, event)
   }
 }
 
@@ -240,7 +241,7 @@ function pageSizeOf(pageSize: number): number {
   throw new OptionError('pageSize', mustBe('pageSize', 'a whole number from 1 to 10000', pageSize))
 }
 
-function checkCollections(collections: readonly Collection[], store: StoreContract | undefined): void {
+function checkCollections(collections: readonly Collection[], store: Store | undefined): void {
   const names = collections.map(({ name }) => name)
   const twice = names.find((name, index) => names.indexOf(name) !== index)
   if (names.length === 0) throw new OptionError('collections', `'collections' must name at least one collection.`)

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
-import { MemoryStore, StoreRefusedError, StoreUnavailableError } from '../store/index.js'
+import { StoreRefusedError, StoreUnavailableError } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
 import { defineTask } from '../task/define-task.js'
 import { Worker } from '../task/worker.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'

@@ -21,8 +21,8 @@ import {
   parseDuration,
 } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { NewTask } from '../store/index.js'
-import type { Outcome, StoreContract } from '../store/internal.js'
+import type { NewTask, Store } from '../store/index.js'
+import { contractOf, type Outcome, type StoreContract } from '../store/internal.js'
 import { WorkerStoppedError } from '../task/index.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
@@ -54,7 +54,7 @@ export interface ConsumeOptions<Event> {
   /** Its name on record. No two workers or consumers may share one. Default: generated. */
   readonly name?: string | undefined
   /** Keeps events that wait for their retry, every attempt, and dead letters. */
-  readonly store: StoreContract
+  readonly store: Store
   /** Overrides `policies.event`, field by field: eight attempts within half an hour. */
   readonly policy?: PolicyInput | undefined
   /** The one home of its dead letters: the store, or the failed queue of the bus. Default `store`. */
@@ -92,7 +92,7 @@ const CONSUME_OPTIONS: KnownOptions<ConsumeOptions<unknown>> = {
   service: '',
   name: '',
   key: 'function',
-  store: 'object',
+  store: '',
   policy: 'object',
   deadLetters: '',
   redrive: '',
@@ -179,7 +179,7 @@ export class EventConsumer<Event> {
     this.#bus = bus
     this.#queue = queue
     this.#service = service
-    this.#store = store
+    this.#store = contractOf(store)
     this.#clock = clock
     this.#concurrency = concurrency
     this.#graceMs = parseDuration(grace) ?? 0
@@ -188,7 +188,7 @@ export class EventConsumer<Event> {
     const onOutage = (outage: Outage) => this.#outages.note(outage)
     const outside = requeueTarget(bus)
     const engineOptions = { outside, name, concurrency, classify, sink, clock, release, lease, grace, onOutage }
-    this.#engine = new Engine(store, [this.#kind], engineOptions)
+    this.#engine = new Engine(this.#store, [this.#kind], engineOptions)
     this.#engine.stopped.catch(failure => this.#ending.fail(failure))
     this.#environment = { clock, sink, classify }
   }

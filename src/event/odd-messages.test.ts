@@ -5,7 +5,8 @@ import { BROKER_MS, sharedBroker, unique } from '../../test/services/shared-brok
 import type { Bus } from '../bus/index.js'
 import { openNats } from '../bus/nats/index.js'
 import { openRabbitmq } from '../bus/rabbitmq/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { browseAll } from '../testing/bus-conformance/harness.js'
 import { consume, type EventContext } from './index.js'
 

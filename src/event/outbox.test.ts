@@ -8,8 +8,9 @@ import { checkInvariants } from '../../test/conformance/invariants.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { MemoryBus, type NewMessage, PublishUnconfirmedError, textOf } from '../bus/index.js'
 import type { StoreContract } from '../store/internal.js'
-import { openPostgres } from '../store/postgres/index.js'
-import { openSqlite } from '../store/sqlite/index.js'
+import { openPostgres } from '../store/postgres/internal.js'
+import { openSqlite } from '../store/sqlite/internal.js'
+
 import { Outbox, type OutboxEvent, type Relay, type RelayOptions } from './index.js'
 
 /** An outbox beside a table of the application's own. */

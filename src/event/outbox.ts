@@ -1,8 +1,8 @@
 import { activeTraceparent } from '../attempt/index.js'
 import { type Bus, BusClosedError, type NewMessage } from '../bus/index.js'
 import { extendPolicy, OptionError, type PolicyInput, policies, RetryableError } from '../policy/index.js'
-import type { NewTask } from '../store/index.js'
-import type { StoreContract } from '../store/internal.js'
+import type { NewTask, Store } from '../store/index.js'
+import { contractOf } from '../store/internal.js'
 import { defineTask, type TaskContext, Worker, type WorkerOptions } from '../task/index.js'
 
 /** An event to publish once its transaction is committed. */
@@ -18,7 +18,7 @@ export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
 }
 
 /** A store that can enqueue tasks within the caller's own transaction: SQLite or PostgreSQL. */
-export interface OutboxStore<Tx, Added> extends StoreContract {
+export interface OutboxStore<Tx, Added> extends Store {
   /** Enqueues tasks in the caller's transaction. */
   enqueueIn(tx: Tx, tasks: readonly NewTask[]): Added
 }
@@ -65,6 +65,7 @@ export class Outbox<Tx, Added> {
 
   /** Outboxes of different kinds in one store are independent, each with its own relays. */
   constructor(store: OutboxStore<Tx, Added>, { kind = 'outbox' }: { readonly kind?: string } = {}) {
+    contractOf(store)
     this.#store = store
     this.#kind = kind
   }
@@ -94,11 +95,11 @@ export class Outbox<Tx, Added> {
 
 /** Publishes the events of an outbox, each at least once, and those with the same key in order. */
 export class Relay {
-  readonly #store: StoreContract
+  readonly #store: Store
   readonly #kind: string
   readonly #worker: Worker
 
-  constructor(store: StoreContract, kind: string, worker: Worker) {
+  constructor(store: Store, kind: string, worker: Worker) {
     this.#store = store
     this.#kind = kind
     this.#worker = worker

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client'
 import { expect, it, onTestFinished } from 'vitest'
 import { timetable } from '../calendar/internal.js'
 import { schedule } from '../schedule/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
 import { declareTask } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { serveMetrics, storeMetrics } from './index.js'
@@ -61,7 +61,7 @@ it('a scrape asks the store once', async () => {
     asked++
     return store.stats()
   }
-  await storeMetrics({ stats, budgets: store.budgets, groups: store.groups, schedules: store.schedules }, { registry })
+  await storeMetrics(Object.assign(new MemoryStore(), { stats }), { registry })
   await registry.metrics()
   expect(asked).toBe(1)
   await registry.metrics()
@@ -77,8 +77,8 @@ it.each([
   const registry = new Registry()
   let isUp = true
   const { budgets, groups, schedules } = store
-  const answering = { stats: () => (isUp ? store.stats() : stats()), budgets, groups, schedules }
-  await storeMetrics(answering, { registry, timeoutMs: 20 })
+  const parts = { stats: () => (isUp ? store.stats() : stats()), budgets, groups, schedules }
+  await storeMetrics(Object.assign(new MemoryStore(), parts), { registry, timeoutMs: 20 })
   expect(values(await registry.metrics()).length).toBe(12)
   isUp = false
   expect(values(await registry.metrics())).toEqual(['redrive_store_up 0'])

@@ -1,8 +1,8 @@
 import type { Gauge } from 'prom-client'
 import { RetryableError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { BudgetRecord, GroupRecord, GroupState } from '../store/index.js'
-import type { KindStats, StoreContract, StoreStats } from '../store/internal.js'
+import type { BudgetRecord, GroupRecord, GroupState, Store } from '../store/index.js'
+import { contractOf, type KindStats, type StoreContract, type StoreStats } from '../store/internal.js'
 import { LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
@@ -24,11 +24,9 @@ const STORE_METRICS_OPTIONS: KnownOptions<StoreMetricsOptions> = { registry: 'ob
  * await storeMetrics(store)
  * ```
  */
-export async function storeMetrics(
-  store: Pick<StoreContract, 'stats' | 'budgets' | 'groups' | 'schedules'>,
-  options: StoreMetricsOptions = {},
-): Promise<void> {
+export async function storeMetrics(store: Store, options: StoreMetricsOptions = {}): Promise<void> {
   checkOptions('storeMetrics()', options, STORE_METRICS_OPTIONS)
+  const contract = contractOf(store)
   const { registry, timeoutMs = 5000 } = options
   const { Gauge, register } = await loadPromClient()
   const registers = [registry ?? register]
@@ -37,7 +35,7 @@ export async function storeMetrics(
   // All gauges of a scrape are collected in the same turn of the event loop, so they share one question to the store.
   let reading: Promise<Figures | undefined> | undefined
   const read = () => {
-    reading ??= within(timeoutMs, figuresOf(store))
+    reading ??= within(timeoutMs, figuresOf(contract))
       .catch(() => undefined)
       .finally(() => {
         reading = undefined

@@ -3,8 +3,8 @@ import type { Outage } from '../attempt/index.js'
 import { type Duty, DutyWarnings, Engine, toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { NewTask } from '../store/index.js'
-import type { StoreContract } from '../store/internal.js'
+import type { NewTask, Store } from '../store/index.js'
+import { contractOf, type StoreContract } from '../store/internal.js'
 import { defineTask } from '../task/index.js'
 import { taskKind } from '../task/internal.js'
 import type { Sink } from '../telemetry/index.js'
@@ -80,7 +80,7 @@ const DELIVERY = {
  * Any number of processes may run one for the same store. Each message is a task, whose id is that of its subject: so it is
  * sent once, it is retried, and it becomes a dead letter if it cannot be delivered.
  */
-export function notify(store: StoreContract, options: NotifyOptions): Notifier {
+export function notify(store: Store, options: NotifyOptions): Notifier {
   checkOptions('notify()', options, NOTIFY_OPTIONS)
   return new Notifier(store, options)
 }
@@ -108,9 +108,9 @@ export class Notifier {
   #beganAt = -Infinity
   #looking: Promise<void> | undefined
 
-  constructor(store: StoreContract, options: NotifyOptions) {
+  constructor(store: Store, options: NotifyOptions) {
     const { to, clock = queueClock, sink, onOutage } = options
-    this.#store = store
+    this.#store = contractOf(store)
     this.#clock = clock
     this.#targets = checkedTargets(to)
     this.#occasions = occasionsOf(options)
@@ -124,10 +124,10 @@ export class Notifier {
     )
     const name = `notifier-${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
     const lease = Math.min(this.#everyMs, LONGEST_BEAT_MS) * BEATS_PER_LEASE
-    const kinds = tasks.map(task => taskKind(task, store))
+    const kinds = tasks.map(task => taskKind(task, this.#store))
     // It knows no schemas, and would redrive letters that a worker leaves alone.
     const engine = { name, lease, concurrency: 2, clock, sink, onOutage, isDriver: false }
-    this.#engine = new Engine(store, kinds, engine, [this.#duty()])
+    this.#engine = new Engine(this.#store, kinds, engine, [this.#duty()])
   }
 
   /** Starts to check and to deliver. Resolves after the first check. Rejects if the store cannot be reached. */

@@ -1,5 +1,5 @@
-import type { By } from '../store/index.js'
-import { checkIds, type TaskControl, type TaskReader } from '../store/internal.js'
+import type { By, Store } from '../store/index.js'
+import { checkIds, contractOf } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
 import { alreadyEnded, alreadyRequested, notFound, type Refusal } from './refusal.js'
 
@@ -12,17 +12,14 @@ export interface Cancelled {
 }
 
 /** Cancels waiting tasks, and asks running ones to end. */
-export async function cancelTasks(
-  store: Pick<TaskControl & TaskReader, 'cancel' | 'get'>,
-  ids: readonly string[],
-  by: By,
-): Promise<Cancelled> {
+export async function cancelTasks(store: Store, ids: readonly string[], by: By): Promise<Cancelled> {
+  const contract = contractOf(store)
   checkIds(ids)
   const named = new Set(ids)
-  const cancelled = new Set(await store.cancel([...named], by))
+  const cancelled = new Set(await contract.cancel([...named], by))
   const refused: Refusal[] = []
   const others = [...named].filter(id => !cancelled.has(id))
-  for await (const { id, task } of getTasks(store, others)) {
+  for await (const { id, task } of getTasks(contract, others)) {
     if (task?.status === 'running') refused.push(alreadyRequested(id))
     else refused.push(task === undefined ? notFound(id) : alreadyEnded(id, task.status))
   }

@@ -1,5 +1,5 @@
-import type { TaskFilter } from '../store/index.js'
-import type { CountField, TaskCount, TaskReader } from '../store/internal.js'
+import type { Store, TaskFilter } from '../store/index.js'
+import { type CountField, contractOf, type TaskCount } from '../store/internal.js'
 
 /** A number of tasks that agree in some fields, as plain JSON: `null` where a field has no value. */
 export type TaskCountView = Partial<Record<CountField, string | null>> & { readonly count: number }
@@ -12,11 +12,11 @@ export type TaskCountView = Partial<Record<CountField, string | null>> & { reado
  * ```
  */
 export async function countTasks(
-  store: Pick<TaskReader, 'countBy'>,
+  store: Store,
   filter: TaskFilter,
   by: readonly CountField[],
 ): Promise<TaskCountView[]> {
-  const counts = await store.countBy(filter, by)
+  const counts = await contractOf(store).countBy(filter, by)
   return counts.map(count => viewOf(count, by)).sort((a, b) => b.count - a.count || compared(a, b, by))
 }
 

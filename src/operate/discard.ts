@@ -1,6 +1,7 @@
 import { checkOptions } from '../policy/internal.js'
+import type { Store } from '../store/index.js'
 
-import { isItem, type OperationRecord, type StoreContract, type TaskReader } from '../store/internal.js'
+import { contractOf, isItem, type OperationRecord } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
 import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { planRedrive, type RedrivePlan } from './plan-redrive.js'
@@ -36,15 +37,16 @@ const BATCH = 500
 
 /** Plans to discard dead letters, with a sample of `sampleSize` (20 by default). */
 export async function planDiscard(
-  store: TaskReader,
+  store: Store,
   selection: LetterSelection,
   options: { readonly sampleSize?: number } = {},
 ): Promise<DiscardPlan> {
-  const { count, sample, refused } = await planRedrive(store, selection, options)
+  const contract = contractOf(store)
+  const { count, sample, refused } = await planRedrive(contract, selection, options)
   const kept = sample.filter(letter => !isItem(letter))
   if ('ids' in selection) {
     const items: string[] = []
-    for await (const { id, task } of getTasks(store, selection.ids))
+    for await (const { id, task } of getTasks(contract, selection.ids))
       if (task?.status === 'dead' && isItem(task)) items.push(id)
     return {
       count: count - items.length,
@@ -53,7 +55,7 @@ export async function planDiscard(
       items: items.length,
     }
   }
-  const byKind = await store.countBy(filterOf(selection), ['kind'])
+  const byKind = await contract.countBy(filterOf(selection), ['kind'])
   const items = byKind.filter(isItem).reduce((sum, each) => sum + each.count, 0)
   return { count: count - items, sample: kept, refused, items }
 }
@@ -68,14 +70,15 @@ export async function planDiscard(
  * ```
  */
 export async function discardDeadLetters(
-  store: Pick<StoreContract, 'discard' | 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
+  store: Store,
   selection: LetterSelection,
   options: DiscardOptions,
 ): Promise<Discarded> {
+  const contract = contractOf(store)
   checkSelection(selection)
   checkOptions('discardDeadLetters()', options, ACT_OPTIONS)
   if (!('ids' in selection)) {
-    const operation = await actOnMany(store, 'discard', selection, options)
+    const operation = await actOnMany(contract, 'discard', selection, options)
     return { discarded: operation?.moved ?? 0, ids: [], isStopped: operation?.status === 'stopped', operation }
   }
   const { who, why, signal, onProgress } = options
@@ -83,7 +86,7 @@ export async function discardDeadLetters(
   const ids: string[] = []
   for (let start = 0; start < all.length; start += BATCH) {
     if (signal?.aborted) return { discarded: ids.length, ids, isStopped: true, operation: undefined }
-    ids.push(...(await store.discard(all.slice(start, start + BATCH), { who, why })))
+    ids.push(...(await contract.discard(all.slice(start, start + BATCH), { who, why })))
     onProgress?.(ids.length)
   }
   return { discarded: ids.length, ids, isStopped: false, operation: undefined }

@@ -1,5 +1,12 @@
-import type { LedgerRow, TaskRecord } from '../store/index.js'
-import { type AttemptTraces, attemptTraces, isItem, type StoreContract, type TaskReader } from '../store/internal.js'
+import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
+import {
+  type AttemptTraces,
+  attemptTraces,
+  contractOf,
+  isItem,
+  type StoreContract,
+  type TaskReader,
+} from '../store/internal.js'
 import { adviceFor, causeOf, type Remark } from './cause.js'
 import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 
@@ -27,20 +34,21 @@ export interface TaskExplanation extends TaskView {
 type Reader = TaskReader & Pick<StoreContract, 'policies'>
 
 /** Explains a task. Resolves with `undefined` if the store has none with this id. */
-export async function explainTask(store: Reader, id: string): Promise<TaskExplanation | undefined> {
-  const task = await store.get(id)
+export async function explainTask(store: Store, id: string): Promise<TaskExplanation | undefined> {
+  const contract = contractOf(store)
+  const task = await contract.get(id)
   if (task === undefined) return undefined
   const isDead = task.status === 'dead'
-  const history = await store.ledger(id)
+  const history = await contract.ledger(id)
   return {
     ...taskView(task),
-    maxAttempts: await maxAttemptsOf(store, history),
+    maxAttempts: await maxAttemptsOf(contract, history),
     history: history.map(ledgerRowView),
     stack: history.findLast(({ stack }) => stack !== undefined)?.stack ?? null,
     traces: attemptTraces(history) ?? null,
     cause: isDead ? causeOf(task) : null,
     advice: isDead ? adviceFor(task, history.findLast(({ outcome }) => outcome === 'dead')?.stack) : null,
-    alike: isDead ? await countAlike(store, task) : 0,
+    alike: isDead ? await countAlike(contract, task) : 0,
   }
 }
 

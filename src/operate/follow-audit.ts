@@ -1,4 +1,5 @@
-import type { AuditStore } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 
 /** Options of reading the audit log. */
@@ -16,9 +17,10 @@ const PAGE = 500
 
 /** Reads the last audit records, oldest first, and with a `signal` those that are appended later, until it aborts. */
 export async function* followAudit(
-  audit: AuditStore,
+  store: Store,
   { limit = 50, signal, clock = systemClock }: FollowAuditOptions = {},
 ): AsyncGenerator<readonly string[]> {
+  const { audit } = contractOf(store)
   const { items, end } = await audit.tail(limit)
   yield items
   let after = end

@@ -1,8 +1,10 @@
 import { expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { fakeClock } from '../testing/index.js'
-import { explainGroup, findGroup, listGroups } from './index.js'
+import { explainGroup, listGroups } from './index.js'
+import { findGroup } from './internal.js'
 
 const letter = (id: string, message: string, code = 'NotFound') => ({ id, kind: 'charge', code, message })
 

@@ -1,8 +1,8 @@
 import { PatternRules } from '../fingerprint/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { GroupFilter, GroupRecord, GroupState, LedgerRow, TaskRecord } from '../store/index.js'
-import type { FailureGroup, GroupLife, GroupRule, StoreContract, TaskReader } from '../store/internal.js'
+import type { GroupFilter, GroupRecord, GroupState, LedgerRow, Store, TaskRecord } from '../store/index.js'
+import { contractOf, type FailureGroup, type GroupLife, type GroupRule, type StoreContract } from '../store/internal.js'
 import { withoutSecrets } from '../telemetry/index.js'
 import { GroupNotFoundError } from './errors.js'
 import { pagesOf } from './pages.js'
@@ -75,9 +75,10 @@ const MAX_VALUES = 3
  * console.log(latest?.pattern, latest?.dead) // 'order * not found' 3214
  * ```
  */
-export async function listGroups(store: GroupReader, filter: GroupFilter = {}): Promise<GroupView[]> {
+export async function listGroups(store: Store, filter: GroupFilter = {}): Promise<GroupView[]> {
+  const contract = contractOf(store)
   const groups: GroupView[] = []
-  for await (const page of pagesOf(page => store.groups.list(filter, page))) groups.push(...page.map(groupView))
+  for await (const page of pagesOf(page => contract.groups.list(filter, page))) groups.push(...page.map(groupView))
   return groups
 }
 
@@ -120,16 +121,14 @@ export async function findGroup(store: GroupReader, text: string): Promise<Group
 }
 
 /** Explains a group: why its failures are one, which tasks are in it, what they share and what varies. */
-export async function explainGroup(
-  store: GroupReader & Pick<TaskReader, 'list' | 'ledgers'>,
-  text: string,
-): Promise<GroupExplanation> {
-  const group = await findGroup(store, text)
+export async function explainGroup(store: Store, text: string): Promise<GroupExplanation> {
+  const contract = contractOf(store)
+  const group = await findGroup(contract, text)
   const [{ items: tasks }, { rules }] = await Promise.all([
-    store.list({ group: group.id }, { limit: MAX_COMPARED }),
-    store.groups.rules(),
+    contract.list({ group: group.id }, { limit: MAX_COMPARED }),
+    contract.groups.rules(),
   ])
-  const ledgers = await store.ledgers(tasks.map(({ id }) => id))
+  const ledgers = await contract.ledgers(tasks.map(({ id }) => id))
   const rule = new PatternRules(rules).ruleOf(group.kind, group.pattern)
   return {
     ...groupView(group),

@@ -26,29 +26,18 @@ export {
 export { type FollowAuditOptions, followAudit } from './follow-audit.js'
 export {
   explainGroup,
-  findGroup,
   type GroupExplanation,
   type GroupLifeView,
   type GroupRuleView,
   type GroupView,
-  groupRuleView,
-  groupView,
   listGroups,
 } from './groups.js'
 export { type LaneGate, type LaneState, type LaneView, listLanes, type PauseView } from './lanes.js'
 export { type BudgetView, listBudgets } from './list-budgets.js'
 export { type MessageView, messageView } from './message-view.js'
-export {
-  failedGroups,
-  type OperationView,
-  operationNote,
-  operationOutcome,
-  operationTotal,
-  operationView,
-} from './operation-view.js'
+export { type OperationView, operationOutcome } from './operation-view.js'
 export {
   type ActOptions,
-  actOnMany,
   type OperationPlan,
   type PlanOptions,
   planOperation,
@@ -72,7 +61,6 @@ export {
   type ReprocessPlan,
   type ReprocessRunOptions,
   type ReprocessSelection,
-  type ReprocessStore,
   reprocess,
 } from './reprocess.js'
 export {
@@ -89,7 +77,7 @@ export {
 export { writeResults } from './result-file.js'
 export { openResultLog, ResultFileError, type ResultLog } from './result-log.js'
 export type { ResultOptions } from './results-in-order.js'
-export { type ReportOptions, type ReportStore, type RunReport, reportRun } from './run-report.js'
+export { type ReportOptions, type RunReport, reportRun } from './run-report.js'
 export type { AttemptYield, ErrorCount, RetryBucket } from './run-tally.js'
 export { type RunView, runView } from './run-view.js'
 export {
@@ -101,7 +89,7 @@ export {
   type SeenGroups,
 } from './seen-groups.js'
 export type { LetterSelection } from './selection.js'
-export { ratesOf, type StageName, setRates } from './set-rates.js'
+export { type StageName, setRates } from './set-rates.js'
 export type { StageReport } from './stage-tally.js'
 export { type KindFigures, type StoreFigures, storeFigures } from './stats.js'
 export { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
@@ -110,12 +98,6 @@ export { type TaskScope, type UntilEmptyOptions, untilEmpty } from './until-empt
 export { type Discrepancy, type RecordProblem, type Verification, type VerifyOptions, verify } from './verify.js'
 export { type FailedQueueOptions, type WalkOptions, walkFailedQueue } from './walk.js'
 export { type Why, why } from './why.js'
-export type { Fact, WhyAction, WhyCause, WhyStore } from './why-cause.js'
+export type { Fact, WhyAction, WhyCause } from './why-cause.js'
 export { listWorkers, type WorkerView } from './workers.js'
-export {
-  type PolicyAdvice,
-  reportYields,
-  type YieldOptions,
-  type YieldReport,
-  type YieldView,
-} from './yield-report.js'
+export { type PolicyAdvice, reportYields, type YieldOptions, type YieldReport, type YieldView } from './yield-report.js'

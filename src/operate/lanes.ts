@@ -1,6 +1,6 @@
-import type { BudgetRecord, Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../store/index.js'
-import type { GateState, LaneRules, PauseRule, StoreContract } from '../store/internal.js'
-import { type BudgetReader, gateOf, openGates } from './gates.js'
+import type { BudgetRecord, Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits, Store } from '../store/index.js'
+import { contractOf, type GateState, type LaneRules, type PauseRule } from '../store/internal.js'
+import { gateOf, openGates } from './gates.js'
 import { limitSetters } from './limit-setters.js'
 import { isoOrNull } from './task-view.js'
 
@@ -64,16 +64,14 @@ export interface PauseView {
  * or that are not open, then those with limits, then the others; then the pauses and limits that hold for lanes that do not
  * exist yet.
  */
-export async function listLanes(
-  store: Pick<StoreContract, 'audit' | 'lanes' | 'countBy' | 'laneRules'> & BudgetReader,
-  filter: Partial<Lane> = {},
-): Promise<LaneView[]> {
+export async function listLanes(store: Store, filter: Partial<Lane> = {}): Promise<LaneView[]> {
+  const contract = contractOf(store)
   const [lanes, gates, rules, setter, counts] = await Promise.all([
-    store.lanes(filter),
-    openGates(store),
-    store.laneRules(filter),
-    limitSetters(store.audit),
-    store.countBy(filter, ['kind', 'category', 'key', 'status']),
+    contract.lanes(filter),
+    openGates(contract),
+    contract.laneRules(filter),
+    limitSetters(contract.audit),
+    contract.countBy(filter, ['kind', 'category', 'key', 'status']),
   ])
   const byName = new Map<string, number>()
   for (const { kind = '', category = '', key = '', status, count } of counts) {

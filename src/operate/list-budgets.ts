@@ -1,4 +1,5 @@
-import type { BudgetStore, FailureBudget, GateCause, GateState, RetryRecord } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type FailureBudget, type GateCause, type GateState, type RetryRecord } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
 /** A budget as plain JSON. Times are ISO 8601 text in UTC. */
@@ -45,8 +46,8 @@ export interface BudgetView {
 }
 
 /** Lists budgets with their gates and their retries, by kind and category. */
-export async function listBudgets(store: { readonly budgets: Pick<BudgetStore, 'list'> }): Promise<BudgetView[]> {
-  const budgets = await store.budgets.list()
+export async function listBudgets(store: Store): Promise<BudgetView[]> {
+  const budgets = await contractOf(store).budgets.list()
   return budgets.map(({ kind, category, failures, retries, recent, gate: { state, since, until, holds, cause } }) => ({
     kind,
     category: category ?? null,

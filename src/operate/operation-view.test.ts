@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
 import { fingerprint } from '../fingerprint/internal.js'
-import { MemoryStore } from '../store/index.js'
-import type { StoreContract } from '../store/internal.js'
+
+import { MemoryStore, type StoreContract } from '../store/internal.js'
 import { fakeClock } from '../testing/index.js'
 import { operationNote, operationOutcome, operationTotal } from './operation-view.js'
 import { startOperation } from './operations.js'

@@ -1,7 +1,9 @@
 import { fixWait, hasUnended, outstanding } from '../engine/internal.js'
 import { commandLine, exactValue, quoted } from '../policy/internal.js'
+import type { Store } from '../store/index.js'
 
 import {
+  contractOf,
   type DeathsRow,
   type DocumentSet,
   isOutside,
@@ -117,10 +119,8 @@ function leftOf({ set, status, moved, progress, settings }: OperationRecord): nu
  * The outcome of an operation, in a sentence: `3214 moved: 3190 succeeded, 24 dead again, all in one group.` Members
  * that have not ended are counted as under way.
  */
-export async function operationOutcome(
-  store: Pick<StoreContract, 'operations'>,
-  operation: OperationRecord,
-): Promise<string> {
+export async function operationOutcome(store: Store, operation: OperationRecord): Promise<string> {
+  const { operations } = contractOf(store)
   const { id, act, moved, undone, tally } = operation
   const left = leftOf(operation)
   const done = MOVED[act]
@@ -136,7 +136,7 @@ export async function operationOutcome(
   ] as const
   const counts = parts.flatMap(([count, name]) => (count > 0 ? `${count} ${name}` : []))
   if (tally.dead > 0) {
-    const deaths = await store.operations.deaths(id)
+    const deaths = await operations.deaths(id)
     const isAll = deaths.reduce((sum, { count }) => sum + count, 0) === tally.dead
     counts.push(`${tally.dead} dead again${isAll ? sharedBy(deaths) : ''}`)
   }

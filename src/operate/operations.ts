@@ -1,11 +1,12 @@
 import { driveOperation, type OutsideTarget, PAYLOAD_INVALID, refusalOf } from '../engine/internal.js'
 import { canonicalJson, RetryableError } from '../policy/index.js'
 import type { KnownOptions } from '../policy/internal.js'
-import type { By } from '../store/index.js'
+import type { By, Store } from '../store/index.js'
 import {
   AGES,
   checkNewOperation,
   checkPatch,
+  contractOf,
   isWorker,
   type NewOperation,
   OperationNotFoundError,
@@ -42,8 +43,6 @@ export interface OperationPlan {
   readonly payloads: PayloadReport | null
 }
 
-type PlanStore = Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | 'list'>
-
 /** Options of `planOperation`. */
 export interface PlanOptions extends Pick<OperationSettings, 'patch'> {
   /** Check the payloads of dead letters against the schemas of these tasks. Default: none is checked. */
@@ -66,16 +65,17 @@ async function freeze(store: Pick<StoreContract, 'now'>, selection: LetterSelect
  * ```
  */
 export async function planOperation(
-  store: PlanStore,
+  store: Store,
   act: TaskAct,
   selection: LetterSelection,
   { tasks, patch }: PlanOptions = {},
 ): Promise<OperationPlan> {
+  const contract = contractOf(store)
   checkPatch(act, patch)
   const [rows, workers, payloads] = await Promise.all([
-    store.operations.survey(act, await freeze(store, selection)),
-    store.workers(),
-    (tasks ?? patch) === undefined || act !== 'redrive' ? null : checkPayloads(store, selection, tasks ?? [], patch),
+    contract.operations.survey(act, await freeze(contract, selection)),
+    contract.workers(),
+    (tasks ?? patch) === undefined || act !== 'redrive' ? null : checkPayloads(contract, selection, tasks ?? [], patch),
   ])
   const running = workers.filter(isWorker).length
   const sums = <T>(of: (row: (typeof rows)[number]) => T | undefined): [T, number][] => {
@@ -112,14 +112,15 @@ export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinM
  * created, it is returned instead.
  */
 export async function startOperation(
-  store: Pick<StoreContract, 'operations' | 'now'>,
+  store: Store,
   act: TaskAct,
   selection: LetterSelection,
   { who, why, ...settings }: StartOptions,
 ): Promise<OperationRecord> {
-  const set = await freeze(store, selection)
+  const contract = contractOf(store)
+  const set = await freeze(contract, selection)
   const wanted = { act, set, by: { who, why }, settings }
-  return (await findSame(store, wanted)) ?? store.operations.create(wanted)
+  return (await findSame(contract, wanted)) ?? contract.operations.create(wanted)
 }
 
 /**
@@ -172,8 +173,8 @@ type RunStore = Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | '
  * Drives an operation, or watches it while a worker does, until all its members were moved, or it was stopped. Returns it as
  * it is then. A requeue and a reset are only watched.
  */
-export function runOperation(store: RunStore, id: string, options: RunOperationOptions): Promise<OperationRecord> {
-  return runToEnd(store, id, options)
+export async function runOperation(store: Store, id: string, options: RunOperationOptions): Promise<OperationRecord> {
+  return runToEnd(contractOf(store), id, options)
 }
 
 async function runToEnd(
@@ -277,16 +278,17 @@ const UNDO_BATCH = 500
  * still kept. Returns how many.
  */
 export async function undoOperation(
-  store: Pick<StoreContract, 'operations'>,
+  store: Store,
   id: string,
   by: By,
   { signal, onProgress }: { readonly signal?: AbortSignal; readonly onProgress?: (undone: number) => void } = {},
 ): Promise<{ readonly undone: number; readonly isStopped: boolean }> {
+  const { operations } = contractOf(store)
   let undone = 0
   let after: string | undefined
   do {
     if (signal?.aborted) return { undone, isStopped: true }
-    const page = await store.operations.undo(id, { limit: UNDO_BATCH, after }, by)
+    const page = await operations.undo(id, { limit: UNDO_BATCH, after }, by)
     undone += page.undone
     after = page.next
     onProgress?.(undone)

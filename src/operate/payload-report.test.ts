@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { declareTask, type StandardSchema } from '../task/index.js'
 import { discardDeadLetters, planOperation, redriveDeadLetters } from './index.js'
 

@@ -1,4 +1,5 @@
-import type { TaskReader } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type TaskReader } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
 import { notDead, notFound, type Refusal } from './refusal.js'
 import { checkSelection, filterOf, type LetterSelection } from './selection.js'
@@ -18,20 +19,21 @@ const PAGE = 500
 
 /** Plans a redrive, with a sample of `sampleSize` dead letters (20 by default). */
 export async function planRedrive(
-  store: TaskReader,
+  store: Store,
   selection: LetterSelection,
   { sampleSize = 20 }: { readonly sampleSize?: number } = {},
 ): Promise<RedrivePlan> {
+  const contract = contractOf(store)
   checkSelection(selection)
-  if ('ids' in selection) return planNamed(store, selection.ids, sampleSize)
+  if ('ids' in selection) return planNamed(contract, selection.ids, sampleSize)
   const filter = filterOf(selection)
-  const { dead } = await store.count(filter)
+  const { dead } = await contract.count(filter)
   const sample: TaskView[] = []
   let after: string | undefined
   do {
     const limit = Math.min(PAGE, sampleSize - sample.length)
     if (limit <= 0) break
-    const { items, next } = await store.list(filter, { limit, after })
+    const { items, next } = await contract.list(filter, { limit, after })
     sample.push(...items.map(taskView))
     after = next
   } while (after !== undefined)

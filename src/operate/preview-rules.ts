@@ -1,6 +1,7 @@
 import { isLostGroup, plannedMoves } from '../engine/internal.js'
 import { PatternRules } from '../fingerprint/internal.js'
-import type { NewGroupRule, StoreContract } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type NewGroupRule } from '../store/internal.js'
 import { listGroups } from './groups.js'
 
 /** Tasks of one group that rules would move to another one. */
@@ -22,15 +23,13 @@ export interface RegroupPreview {
 }
 
 /** Shows which tasks would be moved to other groups if these were the rules of the store. Changes nothing. */
-export async function previewRules(
-  store: Pick<StoreContract, 'groups' | 'list' | 'ledgers'>,
-  rules: readonly NewGroupRule[],
-): Promise<RegroupPreview[]> {
+export async function previewRules(store: Store, rules: readonly NewGroupRule[]): Promise<RegroupPreview[]> {
+  const contract = contractOf(store)
   const compiled = new PatternRules(rules)
   const previews: RegroupPreview[] = []
-  for (const { id, kind, pattern } of await listGroups(store)) {
+  for (const { id, kind, pattern } of await listGroups(contract)) {
     if (isLostGroup(id)) continue
-    for await (const { moves, looked } of plannedMoves(store, id, compiled)) {
+    for await (const { moves, looked } of plannedMoves(contract, id, compiled)) {
       const counts = new Map<string, { toPattern: string; tasks: number }>()
       for (const { to } of moves) {
         const { tasks } = counts.get(to.id) ?? { tasks: 0 }

@@ -1,5 +1,5 @@
-import type { Retention } from '../store/index.js'
-import type { StoreContract } from '../store/internal.js'
+import type { Retention, Store } from '../store/index.js'
+import { contractOf } from '../store/internal.js'
 
 /** Options of a prune. */
 export interface PruneOptions {
@@ -22,13 +22,14 @@ const BATCH = 500
 
 /** Deletes all ended work that is older than its retention, batch by batch. A worker with a `retention` does it by itself. */
 export async function pruneStore(
-  store: Pick<StoreContract, 'prune'>,
+  store: Store,
   keep: Retention,
   { signal, onProgress }: PruneOptions = {},
 ): Promise<Pruned> {
+  const contract = contractOf(store)
   let deleted = 0
   while (!signal?.aborted) {
-    const count = await store.prune(keep, BATCH)
+    const count = await contract.prune(keep, BATCH)
     deleted += count
     onProgress?.(deleted)
     if (count < BATCH) return { deleted, isStopped: false }

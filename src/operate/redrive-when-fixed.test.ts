@@ -5,12 +5,13 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { OptionError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
-import type { StoreContract } from '../store/internal.js'
-import { openPostgres } from '../store/postgres/index.js'
-import { openSqlite } from '../store/sqlite/index.js'
+import { MemoryStore, type StoreContract } from '../store/internal.js'
+import { openPostgres } from '../store/postgres/internal.js'
+import { openSqlite } from '../store/sqlite/internal.js'
+
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
-import { operationNote, operationOutcome, redriveWhenFixed } from './index.js'
+import { operationOutcome, redriveWhenFixed } from './index.js'
+import { operationNote } from './internal.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'redrive-fixed-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -1,7 +1,14 @@
 import { OptionError } from '../policy/index.js'
 import { commandLine, quoted } from '../policy/internal.js'
+import type { Store } from '../store/index.js'
 
-import { checkNewOperation, type NewOperation, type OperationRecord, type StoreContract } from '../store/internal.js'
+import {
+  checkNewOperation,
+  contractOf,
+  type NewOperation,
+  type OperationRecord,
+  type StoreContract,
+} from '../store/internal.js'
 import { findGroup } from './groups.js'
 import type { StartOptions } from './operations.js'
 import { pagesOf } from './pages.js'
@@ -24,26 +31,27 @@ const CANARY = 10
  * ```
  */
 export async function redriveWhenFixed(
-  store: Pick<StoreContract, 'groups' | 'operations' | 'workers' | 'now'>,
+  store: Store,
   group: string,
   { release, who, why, canary = CANARY, ...settings }: FixOptions,
 ): Promise<OperationRecord> {
-  const { id, kind } = await findGroup(store, group)
-  await refuseSecond(store, id)
+  const contract = contractOf(store)
+  const { id, kind } = await findGroup(contract, group)
+  await refuseSecond(contract, id)
   const by = { who, why }
-  const running = (await store.workers()).flatMap(worker => worker.release ?? [])
+  const running = (await contract.workers()).flatMap(worker => worker.release ?? [])
   const before = [...new Set(running)].filter(other => other !== release).sort()
   const operation: NewOperation = {
     act: 'redrive',
-    set: { filter: { kind, group: id }, until: await store.now() },
+    set: { filter: { kind, group: id }, until: await contract.now() },
     by,
     settings: { ...settings, canary, fixedIn: { release, before } },
   }
   // Refused here, before the group is marked.
   checkNewOperation(operation)
-  if (!(await store.groups.mark(id, { state: 'fixed', release }, by)))
+  if (!(await contract.groups.mark(id, { state: 'fixed', release }, by)))
     throw new OptionError('group', `The failure group ${quoted(id)} has just been deleted.`)
-  return store.operations.create(operation)
+  return contract.operations.create(operation)
 }
 
 /** Two operations that start with the same release would both send a canary, and move twice as many at a time. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { deadLetters as letLettersDie } from '../../test/dead-letters.js'
 import { OptionError } from '../policy/index.js'
-import { MemoryStore, type NewTask, StoreFullError } from '../store/index.js'
-import type { OperationRecord } from '../store/internal.js'
+import { type NewTask, StoreFullError } from '../store/index.js'
+import { MemoryStore, type OperationRecord } from '../store/internal.js'
 import { TaskQueue } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
 import {

@@ -1,6 +1,7 @@
 import { checkOptions } from '../policy/internal.js'
+import type { Store } from '../store/index.js'
 
-import { type OperationRecord, recordRedrive, type StoreContract } from '../store/internal.js'
+import { contractOf, type OperationRecord, recordRedrive, type StoreContract } from '../store/internal.js'
 import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
@@ -39,10 +40,11 @@ const BATCH = 500
  * ```
  */
 export async function redriveDeadLetters(
-  store: RedriveStore,
+  store: Store,
   selection: LetterSelection,
   options: RedriveOptions,
 ): Promise<Redriven> {
+  const contract = contractOf(store)
   checkSelection(selection)
   checkOptions('redriveDeadLetters()', options, ACT_OPTIONS)
   if (
@@ -50,9 +52,9 @@ export async function redriveDeadLetters(
     (options.patch ?? options.canary ?? options.stopAbove ?? options.perSecond ?? options.limit ?? options.tasks) ===
       undefined
   ) {
-    return redriveNamed(store, selection.ids, options)
+    return redriveNamed(contract, selection.ids, options)
   }
-  const operation = await actOnMany(store, 'redrive', selection, options)
+  const operation = await actOnMany(contract, 'redrive', selection, options)
   return { moved: operation?.moved ?? 0, ids: [], isStopped: operation?.status === 'stopped', operation }
 }
 

@@ -1,7 +1,8 @@
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { By } from '../store/index.js'
+import type { By, Store } from '../store/index.js'
 import {
+  contractOf,
   itemKind,
   type LaneControl,
   type ReprocessFilter,
@@ -58,15 +59,16 @@ export interface ReprocessStore extends Pick<TaskReader, 'count'>, Pick<LaneCont
 const BATCH = 500
 
 /** Plans to reprocess dead items. */
-export async function planReprocess(store: ReprocessStore, selection: ReprocessSelection): Promise<ReprocessPlan> {
-  const { filter, stages } = await targetOf(store, selection)
+export async function planReprocess(store: Store, selection: ReprocessSelection): Promise<ReprocessPlan> {
+  const contract = contractOf(store)
+  const { filter, stages } = await targetOf(contract, selection)
   const { stage, run: key, errorCode } = filter
   const kind = itemKind(filter.pipeline)
-  const lanes = await store.lanes({ kind, ...(key !== undefined && { key }) })
+  const lanes = await contract.lanes({ kind, ...(key !== undefined && { key }) })
   const names = new Set(lanes.map(({ category }) => category))
   const byStage = []
   for (const category of [...names].filter(name => stage === undefined || name === stage)) {
-    const { dead, waiting } = await store.count({ kind, category, key, errorCode })
+    const { dead, waiting } = await contract.count({ kind, category, key, errorCode })
     const moved = { stage: category, dead, waiting: selection.as === undefined ? 0 : waiting }
     if (moved.dead + moved.waiting > 0) byStage.push(moved)
   }
@@ -87,26 +89,27 @@ export async function planReprocess(store: ReprocessStore, selection: ReprocessS
  * ```
  */
 export async function reprocess(
-  store: ReprocessStore,
+  store: Store,
   selection: ReprocessSelection,
   { who, why, signal, onProgress }: ReprocessRunOptions,
 ): Promise<Reprocessed> {
-  const { missing } = await planReprocess(store, selection)
+  const contract = contractOf(store)
+  const { missing } = await planReprocess(contract, selection)
   if (missing.length > 0) {
     throw new OptionError(
       'as',
       `The pipeline has no stage ${missing.map(quoted).join(', ')} any more. Say with 'as' where these items go on.`,
     )
   }
-  const { filter } = await targetOf(store, selection)
+  const { filter } = await targetOf(contract, selection)
   const by = { who, why }
   const as = selection.as === undefined ? {} : { as: selection.as }
   // Items that die again meanwhile stay where they are.
-  const diedUntil = await store.now()
+  const diedUntil = await contract.now()
   const reopened = new Set<string>()
   let all = 0
   while (!signal?.aborted) {
-    const batch = await store.runs.reprocess({ ...filter, diedUntil }, { limit: BATCH, by, ...as })
+    const batch = await contract.runs.reprocess({ ...filter, diedUntil }, { limit: BATCH, by, ...as })
     if (batch.moved === 0) return { moved: all, reopened: [...reopened], isStopped: false }
     all += batch.moved
     for (const run of batch.reopened) reopened.add(run)

@@ -1,8 +1,8 @@
 import { type Bus, isFailedQueue } from '../bus/index.js'
 import { COPIES, type KeptMessage, type Route, requeueTarget } from '../event/internal.js'
 import { quoted } from '../policy/internal.js'
-import { type By, MemoryStore } from '../store/index.js'
-import type { MessageSet, OperationRecord, StoreContract } from '../store/internal.js'
+import { type By, MemoryStore, type Store } from '../store/index.js'
+import { contractOf, type MessageSet, type OperationRecord, type StoreContract } from '../store/internal.js'
 import type { Clock } from '../time/index.js'
 import { NoRouteError, QueueBusyError } from './errors.js'
 import { findFailedQueue, type KnownQueues } from './failed-queues.js'
@@ -68,7 +68,7 @@ export interface RequeueOptions extends RequeueTarget, FailedQueueOptions {
 /** Where an operation is recorded, who asks for it, and why. */
 export interface OperationRecording extends By {
   /** The store that keeps the record. */
-  readonly store: StoreContract
+  readonly store: Store
 }
 
 /**
@@ -83,7 +83,8 @@ export interface OperationRecording extends By {
  */
 export async function requeueFailedQueue(bus: Bus, name: string, options: RequeueOptions = {}): Promise<Requeued> {
   const { signal, onProgress, record, clock } = options
-  const { store = new MemoryStore(), ...by } = record ?? { who: 'nobody' }
+  const { store: recorded = new MemoryStore(), ...by } = record ?? { who: 'nobody' }
+  const store = contractOf(recorded)
   const { operation: started, route } = await createRequeue(bus, name, { ...options, record: { ...by, store } })
   const kept: KeptMessage[] = []
   let requeued = 0
@@ -116,7 +117,8 @@ export async function startRequeue(bus: Bus, name: string, options: StartRequeue
 
 async function createRequeue(bus: Bus, name: string, options: StartRequeueOptions) {
   const { perSecond, limit, record } = options
-  const { store, who, why } = record
+  const { store: recorded, who, why } = record
+  const store = contractOf(recorded)
   const { route, count } = await planRequeue(bus, name, options)
   const set = { queue: name, bus: bus.address, route, count }
   const settings = { ...(perSecond !== undefined && { perSecond }), ...(limit !== undefined && { limit }) }

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { TaskRecord } from '../store/index.js'
-import type { OutputRow, RunStore } from '../store/internal.js'
+import { MemoryStore, type OutputRow, type RunRecord, type RunStore } from '../store/internal.js'
 import { writeResults } from './result-file.js'
 import { openResultLog } from './result-log.js'
 
@@ -26,17 +26,22 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 /** Items as a store pages them: in the order of their positions. */
-function itemsOf(
-  results: readonly (readonly [position: number, result: string | undefined])[],
-): Pick<RunStore, 'items'> {
+function itemsOf(results: readonly (readonly [position: number, result: string | undefined])[]) {
   const items = results.map(([position, result]) => ({ id: `r:${String(position).padStart(12, '0')}`, result }))
-  return {
+  const runs: Pick<RunStore, 'items'> = {
     items: async (_, { limit, after }) => {
       const start = Number(after ?? 0)
       const next = start + limit < items.length ? { next: String(start + limit) } : {}
       return { items: items.slice(start, start + limit) as unknown as TaskRecord[], ...next }
     },
   }
+  return withRuns(runs)
+}
+
+/** A store with these verbs of runs. */
+function withRuns(runs: Partial<RunStore>) {
+  const store = new MemoryStore()
+  return Object.assign(store, { runs: Object.assign(store.runs, runs) })
 }
 
 describe('a file of results', () => {
@@ -76,7 +81,7 @@ describe('a file of results', () => {
 
   it('leaves the old file, and nothing else, when it fails', async () => {
     writeFileSync(out, 'old\n')
-    const broken: Pick<RunStore, 'items'> = { items: () => Promise.reject(new Error('the store is away')) }
+    const broken = withRuns({ items: () => Promise.reject(new Error('the store is away')) })
     await expect(writeResults(broken, 'r', out)).rejects.toThrow('the store is away')
     expect(readFileSync(out, 'utf8')).toBe('old\n')
     expect(readdirSync(folder)).toEqual(['results.jsonl'])
@@ -86,59 +91,60 @@ describe('a file of results', () => {
 /** Keeps the outputs of a run as a store does, and forgets nothing when the process dies. */
 function outputs(rows: readonly OutputRow[]) {
   const left = [...rows]
-  const noted = { outputBytes: 0 }
-  const runs: Pick<RunStore, 'outputs' | 'written'> = {
+  let noted = { id: 'r', outputBytes: 0 } as RunRecord
+  const runs: Pick<RunStore, 'get' | 'outputs' | 'written'> = {
+    get: async () => noted,
     outputs: async (_, limit) => left.slice(0, limit),
     written: async (_, ids, outputBytes) => {
-      noted.outputBytes = outputBytes
+      noted = { ...noted, outputBytes }
       left.splice(0, left.length, ...left.filter(({ id }) => !ids.includes(id)))
     },
   }
-  return { runs, left, record: () => ({ id: 'r', ...noted }) }
+  return { store: withRuns(runs), left }
 }
 
 describe('a log of results', () => {
   const rows = Array.from({ length: 1200 }, (_, i) => ({ id: `r:${i}`, result: `{"é":${i}}` }))
 
   it('appends what has come, batch by batch, and goes on where it was', async () => {
-    const { runs, left, record } = outputs(rows.slice(0, 700))
-    const log = await openResultLog(runs, record(), out)
+    const { store, left } = outputs(rows.slice(0, 700))
+    const log = await openResultLog(store, 'r', out)
     expect(await log.append()).toBe(700)
     expect(await log.append()).toBe(0)
     await log.close()
 
     left.push(...rows.slice(700))
-    const again = await openResultLog(runs, record(), out)
+    const again = await openResultLog(store, 'r', out)
     expect(await again.append()).toBe(500)
     await again.close()
     expect(readFileSync(out, 'utf8')).toBe(rows.map(({ result }) => `${result}\n`).join(''))
   })
 
   it.each(['{"é":70', '{"é":700}\n', '{"é":700}\n{"é":701}\n{'])('cuts off what was not noted: %j', async tail => {
-    const { runs, left, record } = outputs(rows.slice(0, 700))
-    const log = await openResultLog(runs, record(), out)
+    const { store, left } = outputs(rows.slice(0, 700))
+    const log = await openResultLog(store, 'r', out)
     await log.append()
     await log.close()
     appendFileSync(out, tail)
     left.push(...rows.slice(700))
-    const again = await openResultLog(runs, record(), out)
+    const again = await openResultLog(store, 'r', out)
     await again.append()
     await again.close()
     expect(readFileSync(out, 'utf8')).toBe(rows.map(({ result }) => `${result}\n`).join(''))
   })
 
   it('refuses a file that is gone or shorter, and one that somebody else writes to', async () => {
-    const { runs, left, record } = outputs(rows.slice(0, 2))
-    const log = await openResultLog(runs, record(), out)
+    const { store, left } = outputs(rows.slice(0, 2))
+    const log = await openResultLog(store, 'r', out)
     await log.append()
     appendFileSync(out, 'x')
     left.push({ id: 'r:9', result: '9' })
     await expect(log.append()).rejects.toThrow('was changed by another process')
     await log.close()
     writeFileSync(out, '{')
-    await expect(openResultLog(runs, record(), out)).rejects.toThrow('is shorter than it was')
+    await expect(openResultLog(store, 'r', out)).rejects.toThrow('is shorter than it was')
     rmSync(out)
-    await expect(openResultLog(runs, record(), out)).rejects.toThrow('redrive pipeline export r --out FILE')
+    await expect(openResultLog(store, 'r', out)).rejects.toThrow('redrive pipeline export r --out FILE')
     expect(existsSync(out)).toBe(false)
   })
 })
@@ -146,8 +152,8 @@ describe('a log of results', () => {
 describe.each(['a file', 'a log'])('%s of results', kind => {
   const write = async () => {
     if (kind === 'a file') return writeResults(itemsOf([[0, '1']]), 'r', out)
-    const { runs, record } = outputs([{ id: 'r:0', result: '1' }])
-    const log = await openResultLog(runs, record(), out)
+    const { store } = outputs([{ id: 'r:0', result: '1' }])
+    const log = await openResultLog(store, 'r', out)
     return log.append().finally(() => log.close())
   }
 

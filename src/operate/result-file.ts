@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
-
-import { type RunStore, syncFolder } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, syncFolder } from '../store/internal.js'
 import { type ResultOptions, resultsInOrder } from './results-in-order.js'
 
 /** Text is written once this much has been collected. */
@@ -13,11 +13,12 @@ const BUFFER_CHARS = 1 << 20
  * of lines.
  */
 export async function writeResults(
-  runs: Pick<RunStore, 'items'>,
+  store: Store,
   run: string,
   path: string,
   options: ResultOptions = {},
 ): Promise<number> {
+  const { runs } = contractOf(store)
   const part = `${path}.part-${randomBytes(4).toString('hex')}`
   // Results may be private.
   const file = await open(part, 'wx', 0o600)

@@ -2,8 +2,8 @@ import { constants } from 'node:fs'
 import { lstat, open } from 'node:fs/promises'
 import { FinalError } from '../policy/index.js'
 import { commandLine } from '../policy/internal.js'
-
-import { type RunRecord, type RunStore, syncFolder } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, RunNotFoundError, syncFolder } from '../store/internal.js'
 
 /** Appends the results of a run to a file as they come. */
 export interface ResultLog {
@@ -34,11 +34,11 @@ export class ResultFileError extends FinalError {
  * disk. Whatever is behind that length was not noted, and is cut off here: so no line is torn or written twice, wherever
  * the process dies. One process at a time may do this.
  */
-export async function openResultLog(
-  runs: Pick<RunStore, 'outputs' | 'written'>,
-  { id: run, outputBytes }: Pick<RunRecord, 'id' | 'outputBytes'>,
-  path: string,
-): Promise<ResultLog> {
+export async function openResultLog(store: Store, run: string, path: string): Promise<ResultLog> {
+  const { runs } = contractOf(store)
+  const record = await runs.get(run)
+  if (record === undefined) throw new RunNotFoundError(run)
+  const { outputBytes } = record
   const changed = (how: string) =>
     new ResultFileError(
       `'${path}' ${how}, so the results of the run '${run}' cannot be appended to it. To write all of them to a file, run: ${commandLine('pipeline export', { '--out': 'FILE' }, run)}`,

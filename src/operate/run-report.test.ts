@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { MemoryStore } from '../store/index.js'
-import type { RunSettings } from '../store/internal.js'
+
+import { MemoryStore, type RunSettings } from '../store/internal.js'
 import { reportRun } from './run-report.js'
 
 const SETTINGS: RunSettings = {

@@ -1,4 +1,5 @@
-import type { RunStore, TaskReader } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type RunStore, type TaskReader } from '../store/internal.js'
 import { type AttemptYield, type ErrorCount, type RetryBucket, RunTally } from './run-tally.js'
 import { type RunView, runView } from './run-view.js'
 import type { StageReport } from './stage-tally.js'
@@ -48,25 +49,26 @@ const PAGE = 500
  * ```
  */
 export async function reportRun(
-  store: ReportStore,
+  store: Store,
   id: string,
   { signal, onProgress }: ReportOptions = {},
 ): Promise<RunReport | undefined> {
-  const run = await store.runs.get(id)
+  const contract = contractOf(store)
+  const run = await contract.runs.get(id)
   if (run === undefined) return undefined
   const tally = new RunTally(run.stages)
   let after: string | undefined
   let read = 0
   do {
     signal?.throwIfAborted()
-    const { items, next } = await store.runs.items(id, { limit: PAGE, after })
-    const ledgers = await store.ledgers(items.map(item => item.id))
+    const { items, next } = await contract.runs.items(id, { limit: PAGE, after })
+    const ledgers = await contract.ledgers(items.map(item => item.id))
     for (const [index, item] of items.entries()) tally.add({ item, history: ledgers[index] ?? [] })
     read += items.length
     onProgress?.(read)
     after = next
   } while (after !== undefined)
-  const durationMs = (run.endedAt ?? (await store.now())) - run.createdAt
+  const durationMs = (run.endedAt ?? (await contract.now())) - run.createdAt
   const { succeeded, skipped, dead } = run.counts
   return {
     ...runView(run),

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { setRates } from './set-rates.js'
 
 it('the rates of a stage that has no items yet leave its other limits as they are', async () => {

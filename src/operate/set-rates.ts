@@ -1,5 +1,6 @@
-import type { By, SharedLimits } from '../store/index.js'
+import type { By, SharedLimits, Store } from '../store/index.js'
 import {
+  contractOf,
   itemKind,
   type LaneControl,
   type LaneRuleReader,
@@ -45,12 +46,13 @@ export async function ratesOfRun(
  * ```
  */
 export async function setRates(
-  store: LaneControl & LaneRuleReader,
+  store: Store,
   stage: StageName,
   rates: Readonly<Record<string, Rate>>,
   by: By,
 ): Promise<void> {
-  await store.limit(lanesOf(stage), { ...(await limitsOf(store, stage)), rates }, by)
+  const contract = contractOf(store)
+  await contract.limit(lanesOf(stage), { ...(await limitsOf(contract, stage)), rates }, by)
 }
 
 /** The limits that the lanes of a stage share, or those that its first lane will share. */

@@ -1,6 +1,6 @@
-import type { TaskStatus } from '../store/index.js'
-import type { TaskReader } from '../store/internal.js'
-import { type BudgetReader, type GatedStats, openGates, withGated } from './gates.js'
+import type { Store, TaskStatus } from '../store/index.js'
+import { contractOf } from '../store/internal.js'
+import { type GatedStats, openGates, withGated } from './gates.js'
 
 /** The tasks of a kind, in figures. */
 export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
@@ -33,11 +33,12 @@ export interface StoreFigures {
 const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
 
 /** Counts the tasks of a store by kind and status. The cost depends on the number of lanes, not of tasks. */
-export async function storeFigures(store: Pick<TaskReader, 'countBy' | 'stats'> & BudgetReader): Promise<StoreFigures> {
+export async function storeFigures(store: Store): Promise<StoreFigures> {
+  const contract = contractOf(store)
   const [{ workers, kinds: counted }, gates, counts] = await Promise.all([
-    store.stats(),
-    openGates(store),
-    store.countBy({}, ['kind', 'status']),
+    contract.stats(),
+    openGates(contract),
+    contract.countBy({}, ['kind', 'status']),
   ])
   const kinds = withGated(counted, gates)
   const byKind = new Map<string, Record<TaskStatus, number>>()

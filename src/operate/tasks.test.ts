@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
 import { type Duration, FinalError, type GiveUpReason, RateLimitedError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
 import { fakeClock } from '../testing/index.js'
 import { cancelTasks, explainTask, listTasks, planRedrive, redriveDeadLetters } from './index.js'

@@ -1,15 +1,15 @@
-import type { Page, PageRequest, TaskFilter } from '../store/index.js'
-import type { TaskReader } from '../store/internal.js'
+import type { Page, PageRequest, Store, TaskFilter } from '../store/index.js'
+import { contractOf } from '../store/internal.js'
 import { pagesOf } from './pages.js'
 import { type TaskView, taskView } from './task-view.js'
 
 /** A page of the tasks that match, newest change first: 50 of them, unless `limit` says otherwise. */
 export async function listTasks(
-  store: Pick<TaskReader, 'list'>,
+  store: Store,
   filter: TaskFilter = {},
   page: Partial<PageRequest> = {},
 ): Promise<Page<TaskView>> {
-  const { items, next } = await store.list(filter, { ...page, limit: page.limit ?? 50 })
+  const { items, next } = await contractOf(store).list(filter, { ...page, limit: page.limit ?? 50 })
   return { items: items.map(taskView), next }
 }
 
@@ -20,9 +20,7 @@ export async function listTasks(
  * for await (const letters of walkTasks(store, { status: 'dead' })) file.write(JSON.stringify(letters))
  * ```
  */
-export async function* walkTasks(
-  store: Pick<TaskReader, 'list'>,
-  filter: TaskFilter = {},
-): AsyncGenerator<readonly TaskView[]> {
-  for await (const tasks of pagesOf(page => store.list(filter, page))) yield tasks.map(taskView)
+export async function* walkTasks(store: Store, filter: TaskFilter = {}): AsyncGenerator<readonly TaskView[]> {
+  const contract = contractOf(store)
+  for await (const tasks of pagesOf(page => contract.list(filter, page))) yield tasks.map(taskView)
 }

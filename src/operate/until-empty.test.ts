@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { RetryableError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { fakeClock } from '../testing/index.js'
 import { type TaskScope, type UntilEmptyOptions, untilEmpty } from './index.js'
 

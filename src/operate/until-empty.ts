@@ -1,6 +1,6 @@
 import { persist, UNTIL_ANSWERED } from '../attempt/index.js'
-import type { TaskFilter } from '../store/index.js'
-import type { TaskReader } from '../store/internal.js'
+import type { Store, TaskFilter } from '../store/index.js'
+import { contractOf } from '../store/internal.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 
 /** The tasks to wait for. */
@@ -30,12 +30,13 @@ const IDLE_AFTER_COUNTS = 30
  * Resolves once none of these tasks is waiting or running, in any process. Keeps trying while the store is unavailable.
  */
 export async function untilEmpty(
-  store: Pick<TaskReader, 'count'>,
+  store: Store,
   { kinds, categories }: TaskScope,
   { signal, clock = systemClock, onIdle }: UntilEmptyOptions = {},
 ): Promise<void> {
+  const contract = contractOf(store)
   const filters: TaskFilter[] = kinds.flatMap(kind => categories?.map(category => ({ kind, category })) ?? [{ kind }])
-  const countAll = () => Promise.all(filters.map(filter => store.count(filter)))
+  const countAll = () => Promise.all(filters.map(filter => contract.count(filter)))
   let idleCounts = 0
   try {
     while (!signal?.aborted) {

@@ -12,8 +12,8 @@ import {
   type Verdict,
 } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { LedgerRow, TaskRecord } from '../store/index.js'
-import type { StoreContract } from '../store/internal.js'
+import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
+import { contractOf, type StoreContract } from '../store/internal.js'
 import { pagesOf } from './pages.js'
 import { recordProblems } from './record-problems.js'
 
@@ -68,14 +68,15 @@ export interface VerifyOptions {
  * Recomputes every recorded decision of a store from its ledger, and reports those that differ. Reads every record of a
  * task, policy and audit event on the way, and reports those that are damaged.
  */
-export async function verify(store: LedgerSource, { signal, onProgress }: VerifyOptions = {}): Promise<Verification> {
+export async function verify(store: Store, { signal, onProgress }: VerifyOptions = {}): Promise<Verification> {
+  const contract = contractOf(store)
   let [tasks, decisions, unknown] = [0, 0, 0]
   const discrepancies: Discrepancy[] = []
   const problems: RecordProblem[] = []
   const policies = new Map<string, Policy | undefined>()
   const policyOf = async (hash: string) => {
     if (!policies.has(hash)) {
-      const stored = await store.policies.get(hash)
+      const stored = await contract.policies.get(hash)
       const policy = stored === undefined ? undefined : readPolicy(stored, hash)
       policies.set(hash, policy)
       if (stored !== undefined && policy === undefined)
@@ -102,20 +103,20 @@ export async function verify(store: LedgerSource, { signal, onProgress }: Verify
       discrepancies.push({ taskId: task.id, sequence: row.sequence, recorded, recomputed })
     }
   }
-  for await (const page of pagesOf(request => store.list({}, request))) {
+  for await (const page of pagesOf(request => contract.list({}, request))) {
     signal?.throwIfAborted()
-    const ledgers = await readLedgers(store, page)
+    const ledgers = await readLedgers(contract, page)
     for (const [index, task] of page.entries()) {
       const ledger = ledgers[index]
       if (ledger !== undefined) await check(task, ledger)
       const isSound = ledger !== undefined && problemsOf(task, ledger).length === 0
       if (!isSound)
-        problems.push(...(await lastingProblems(store, task)).map(problem => ({ taskId: task.id, problem })))
+        problems.push(...(await lastingProblems(contract, task)).map(problem => ({ taskId: task.id, problem })))
     }
     tasks += page.length
     onProgress?.(tasks)
   }
-  for await (const page of pagesOf(request => store.audit.page(request))) {
+  for await (const page of pagesOf(request => contract.audit.page(request))) {
     signal?.throwIfAborted()
     const damaged = page.filter(record => jsonOf(record) === undefined)
     problems.push(

@@ -1,5 +1,5 @@
-import type { TaskStatus } from '../store/index.js'
-import type { TaskStanding } from '../store/internal.js'
+import type { Store, TaskStatus } from '../store/index.js'
+import { contractOf, type TaskStanding } from '../store/internal.js'
 import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'
 import { whyEnded, whyRunning } from './why-ended.js'
 import { whyWaiting } from './why-waiting.js'
@@ -28,11 +28,12 @@ export interface Why {
  * Explains why a task waits, runs, or has ended as it has. Resolves with `undefined` if the store has none with this id.
  * Its cost does not depend on the size of the store.
  */
-export async function why(store: WhyStore, id: string): Promise<Why | undefined> {
-  const standing = await store.standing(id, MAX_BEFORE + 1)
+export async function why(store: Store, id: string): Promise<Why | undefined> {
+  const contract = contractOf(store)
+  const standing = await contract.standing(id, MAX_BEFORE + 1)
   if (standing === undefined) return undefined
   const { kind, category, key, status } = standing.task
-  const { causes, actions } = await becauseOf(store, standing)
+  const { causes, actions } = await becauseOf(contract, standing)
   return { id, kind, category, key, status, answer: causes[0]?.text ?? '', causes, actions }
 }
 

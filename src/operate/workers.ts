@@ -1,4 +1,5 @@
-import type { WorkerReader, WorkerRecord } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type WorkerRecord } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
 /** A worker whose lease has not expired, as plain JSON. `null` where it did not report a value. */
@@ -24,8 +25,8 @@ export interface WorkerView {
 }
 
 /** Lists the workers whose lease has not expired, by name. */
-export async function listWorkers(store: WorkerReader): Promise<WorkerView[]> {
-  return (await store.workers()).map(workerView)
+export async function listWorkers(store: Store): Promise<WorkerView[]> {
+  return (await contractOf(store).workers()).map(workerView)
 }
 
 function workerView({

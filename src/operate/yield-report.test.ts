@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { policy } from '../policy/index.js'
-import type { StoreContract } from '../store/internal.js'
+import { MemoryStore } from '../store/internal.js'
 import { reportYields } from './index.js'
 import type { RetryYield } from './retry-yields.js'
 
@@ -10,10 +10,7 @@ const NAMES = { kind: 'charge', category: '', policy: 'p', code: 'E1', attempt: 
 const NO_COUNTS = { made: 0, succeeded: 0, recovered: 0 }
 
 /** A store with as many retried tasks as these counts have. */
-function storeWith(
-  rows: readonly Partial<RetryYield>[],
-  input = policy(),
-): Pick<StoreContract, 'now' | 'retried' | 'policies'> {
+function storeWith(rows: readonly Partial<RetryYield>[], input = policy()) {
   const tasks = rows.flatMap((row, index) => {
     const { kind, made, succeeded, recovered, attempt, ...names } = { ...NAMES, ...NO_COUNTS, ...row }
     const { lastAt = NOW, firstAt = lastAt } = row
@@ -27,11 +24,11 @@ function storeWith(
       return { id: `${index}:${n}`, kind, hasSucceeded: n < succeeded + recovered, ends }
     })
   })
-  return {
+  return Object.assign(new MemoryStore(), {
     now: async () => NOW,
     retried: async () => ({ items: tasks }),
-    policies: { keep: async () => {}, get: async hash => (hash === 'p' ? JSON.stringify(input) : undefined) },
-  }
+    policies: { keep: async () => {}, get: async (hash: string) => (hash === 'p' ? JSON.stringify(input) : undefined) },
+  })
 }
 
 /** The same counts on each of the last days. */

@@ -1,5 +1,6 @@
 import { type Policy, type PolicyInput, policy } from '../policy/index.js'
-import type { StoreContract } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf, type StoreContract } from '../store/internal.js'
 import { binomialInterval, type Interval } from './binomial-interval.js'
 import { DAY_MS, type RetryYield, retryYields } from './retry-yields.js'
 
@@ -89,14 +90,15 @@ const WORTHLESS = 0.05
  * ```
  */
 export async function reportYields(
-  store: Pick<StoreContract, 'now' | 'retried' | 'policies'>,
+  store: Store,
   { kind, periodMs = PERIOD_MS }: YieldOptions = {},
 ): Promise<YieldReport> {
-  const from = (await store.now()) - periodMs
-  const rows = (await retryYields(store, from)).filter(row => kind === undefined || row.kind === kind)
+  const contract = contractOf(store)
+  const from = (await contract.now()) - periodMs
+  const rows = (await retryYields(contract, from)).filter(row => kind === undefined || row.kind === kind)
   const changes: PolicyAdvice[] = []
   for (const lane of groupsBy(rows, ({ kind, category }) => JSON.stringify([kind, category]))) {
-    changes.push(...changesOf(lane, await lastPolicy(store, lane)))
+    changes.push(...changesOf(lane, await lastPolicy(contract, lane)))
   }
   changes.sort((a, b) => b.saved - a.saved)
   const since = rows.length === 0 ? from : rows.reduce((first, row) => Math.min(first, row.firstAt), Infinity)

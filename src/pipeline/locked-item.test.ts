@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { RateLimitedError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { fakeClock } from '../testing/index.js'
 import { pipeline, stage } from './index.js'
 

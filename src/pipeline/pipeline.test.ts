@@ -32,9 +32,9 @@ describe('pipeline()', () => {
     )
     const call = async (method: 'run' | 'resume', ...args: readonly unknown[]) =>
       Reflect.apply(line[method], line, args)
-    await expect(call('run', [1])).rejects.toThrow("A run needs a 'store', such as { store: new MemoryStore() }.")
-    await expect(call('run', [1], {})).rejects.toThrow("A run needs a 'store'")
-    await expect(call('resume', 'r')).rejects.toThrow("resume() needs a 'store'")
+    await expect(call('run', [1])).rejects.toThrow("'store' must be a new MemoryStore()")
+    await expect(call('run', [1], {})).rejects.toThrow("'store' must be a new MemoryStore()")
+    await expect(call('resume', 'r')).rejects.toThrow("'store' must be a new MemoryStore()")
   })
 })
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Engine, type KindOptions, toMs, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { isObject } from '../policy/internal.js'
-import { type NewRun, RunNotFoundError, type RunRecord, type StoreContract } from '../store/internal.js'
+import { contractOf, type NewRun, RunNotFoundError, type RunRecord, type StoreContract } from '../store/internal.js'
 import { queueClock } from '../time/index.js'
 import { ActiveRun } from './active-run.js'
 import { checkSource } from './open-source.js'
@@ -63,10 +63,12 @@ export class Pipeline<In, Out> {
   async start(source: Source<In>, options: RunOptions<In>): Promise<RunHandle<Out>> {
     checkSource(source)
     checkRunOptions(options)
+    // In JavaScript, the options may be left out.
+    const store = contractOf(options?.store)
     const stages = this.stages.map(stage => stage.name)
     checkStageNames(options, this.name, stages)
-    const { store, id = newRunId(this.name), itemId } = options
-    const engine = await this.#engine(options)
+    const { id = newRunId(this.name), itemId } = options
+    const engine = await this.#engine(store, options)
     try {
       const { name, version } = this
       const reader = { name: engine.name, leaseMs: leaseOf(options) }
@@ -74,7 +76,7 @@ export class Pipeline<In, Out> {
       const run = { id, pipeline: name, version, stages, reader, hasOwnIds, ...openingOf(options) }
       const opened = await store.runs.open({ ...run, settings: newSettings(options) })
       engine.runs.note(opened)
-      return this.#work(opened, engine, { ...options, source }, false)
+      return this.#work(opened, engine, store, { ...options, source }, false)
     } catch (failure) {
       await engine.stop()
       throw failure
@@ -87,8 +89,9 @@ export class Pipeline<In, Out> {
    */
   async resume(id: string, options: ResumeOptions<In>): Promise<RunHandle<Out>> {
     checkResumeOptions(options)
+    const store = contractOf(options?.store)
     if (options.source !== undefined) checkSource(options.source)
-    const { runs } = options.store
+    const { runs } = store
     const run = await runs.get(id)
     if (run === undefined) throw new RunNotFoundError(id)
     if (run.pipeline !== this.name)
@@ -97,7 +100,7 @@ export class Pipeline<In, Out> {
     // Settings of stages that are gone may be passed on as they are.
     checkStageNames(options, this.name, stages, run.stages)
     const settings = changedSettings(options)
-    const engine = await this.#engine(options, { ...run, settings: { ...run.settings, ...settings } })
+    const engine = await this.#engine(store, options, { ...run, settings: { ...run.settings, ...settings } })
     try {
       // On record even if the run is refused: its items can then be moved to a stage that only this code has.
       const known = await runs.change(id, { stages, version: this.version })
@@ -105,7 +108,7 @@ export class Pipeline<In, Out> {
       checkRunStages(known, stages)
       const isHeld = run.status === 'stopped' || run.status === 'paused'
       const change = { settings, ...(isHeld && { isPaused: false }) }
-      return this.#work(await runs.change(id, change), engine, options, true)
+      return this.#work(await runs.change(id, change), engine, store, options, true)
     } catch (failure) {
       await engine.stop()
       throw failure
@@ -124,7 +127,7 @@ export class Pipeline<In, Out> {
   }
 
   /** Starts an engine. A run that has items already is noted first, since they are claimed at once. */
-  async #engine({ store, ...options }: WorkOptions, run?: RunRecord): Promise<Engine> {
+  async #engine(store: StoreContract, options: WorkOptions, run?: RunRecord): Promise<Engine> {
     const { name, release, lease, grace, classify, sink, onOutage, clock } = options
     const engine = new Engine(store, this.kinds(store, options), {
       name,
@@ -141,8 +144,14 @@ export class Pipeline<In, Out> {
     return engine
   }
 
-  #work(run: RunRecord, engine: Engine, options: ResumeOptions<In>, isResumed: boolean): RunHandle<Out> {
-    const { store, source, itemId, sink, clock = queueClock } = options
+  #work(
+    run: RunRecord,
+    engine: Engine,
+    store: StoreContract,
+    options: ResumeOptions<In>,
+    isResumed: boolean,
+  ): RunHandle<Out> {
+    const { source, itemId, sink, clock = queueClock } = options
     const [firstStage] = this.stages
     const reading = { name: engine.name, leaseMs: leaseOf(options), clock, firstStage, itemId }
     const reader = source === undefined || run.isRead ? undefined : new SourceReader(store.runs, run, source, reading)

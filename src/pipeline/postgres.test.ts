@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { checkInvariants } from '../../test/conformance/invariants.js'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import { FinalError } from '../policy/index.js'
-import { openPostgres, type PostgresStore } from '../store/postgres/index.js'
+import { openPostgres, type PostgresStore } from '../store/postgres/internal.js'
+
 import { Worker } from '../task/index.js'
 import { pipeline, stage } from './index.js'
 

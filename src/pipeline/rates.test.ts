@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { OptionError, RateLimitedError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
 import { batch, pipeline, type RunHandle, stage } from './index.js'

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { FinalError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import { Worker } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { type BatchContext, batch, pipeline, type StageContext, stage } from './index.js'

@@ -1,6 +1,7 @@
 import { OptionError } from '../policy/index.js'
-import { checkOptions, isObject, type KnownOptions, quoted } from '../policy/internal.js'
-import type { ItemCounts, RunStatus, StoreContract } from '../store/internal.js'
+import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
+import type { Store } from '../store/index.js'
+import type { ItemCounts, RunStatus } from '../store/internal.js'
 import type { TaskDefinition, WorkerOptions } from '../task/index.js'
 import type { Source } from './source.js'
 
@@ -38,7 +39,7 @@ export interface RunOptions<In> extends LiveOptions, WorkOptions {
   readonly itemId?: (item: In, position: number) => string
   /** A task to enqueue, in the transaction that ends the run. Its payload is a `RunEnd`. */
   readonly onEnd?: OnEnd
-  /** Keeps the results of succeeded items listed until they have been written out: see `RunStore.outputs`. */
+  /** Keeps the results of succeeded items listed until they have been written out: see `openResultLog` of `redrive/operate`. */
   readonly hasOutput?: boolean
   /** Notes to keep with the run, as plain data. */
   readonly about?: unknown
@@ -48,7 +49,7 @@ export interface RunOptions<In> extends LiveOptions, WorkOptions {
 export interface WorkOptions
   extends Pick<WorkerOptions, 'name' | 'release' | 'lease' | 'grace' | 'classify' | 'sink' | 'onOutage' | 'clock'> {
   /** Keeps the run and its items. */
-  readonly store: StoreContract
+  readonly store: Store
 }
 
 /** The task that follows the end of a run. */
@@ -86,7 +87,7 @@ const LIVE_OPTIONS: KnownOptions<LiveOptions> = {
 }
 
 const WORK_OPTIONS: KnownOptions<WorkOptions> = {
-  store: 'object',
+  store: '',
   name: '',
   release: '',
   lease: '',
@@ -117,13 +118,11 @@ const RUN_OPTIONS: KnownOptions<RunOptions<unknown>> = {
 /** Refuses options of `start()` and `run()` that are unknown or of the wrong type. */
 export function checkRunOptions(options: object): void {
   checkOptions('A run', options, RUN_OPTIONS)
-  checkStore('A run', options)
 }
 
 /** Refuses options of `resume()` that are unknown or of the wrong type. */
 export function checkResumeOptions(options: object): void {
   checkOptions('resume()', options, RESUME_OPTIONS)
-  checkStore('resume()', options)
 }
 
 /** Refuses changes of a run that are unknown or of the wrong type. */
@@ -144,9 +143,4 @@ export function checkStageNames(
     const problem = `'${option}' names ${quoted(unknown)}, and the pipeline '${pipeline}' has no such stage.`
     throw new OptionError(option, `${problem} Its stages: ${stages.join(', ')}.`)
   }
-}
-
-function checkStore(owner: string, options: unknown): void {
-  if (isObject(options) && isObject(options.store)) return
-  throw new OptionError('store', `${owner} needs a 'store', such as { store: new MemoryStore() }.`)
 }

@@ -56,6 +56,7 @@ export {
   type TaskSet,
 } from './contract/operation-store.js'
 export type { Prunable, PrunableReader } from './contract/prunable.js'
+export { contractOf } from './contract/public-store.js'
 export type { AttemptEnd, RetriedTask } from './contract/retried-task.js'
 export {
   type BudgetStop,
@@ -100,6 +101,7 @@ export type {
 export type { Cost } from './contract/task.js'
 export type { StandingReader, TaskStanding } from './contract/task-standing.js'
 export type { WorkerReader, WorkerRecord, WorkerReport } from './contract/worker-store.js'
+export { MemoryStore } from './memory/memory-store.js'
 export type { Movable, MovedRow, Section } from './move/movable.js'
 export type { MovedSection } from './move/move.js'
 export { NO_FAILURES, runsAlone } from './rules/after-settlement.js'

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openPostgres } from 'redrive/postgres'
-import { openSqlite } from 'redrive/sqlite'
 import { afterAll, expect, it } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
 import type { StoreContract } from './internal.js'
+import { openPostgres } from './postgres/internal.js'
+import { openSqlite } from './sqlite/internal.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'redrive-refused-'))
 afterAll(() => rmSync(folder, { recursive: true }))

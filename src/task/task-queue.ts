@@ -2,11 +2,12 @@ import { activeTraceparent } from '../attempt/index.js'
 import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf, quoted } from '../policy/internal.js'
-import type { By, Enqueued, LedgerRow, NewTask, Page, TaskFilter } from '../store/index.js'
+import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
 import {
   type AttemptTraces,
   attemptTraces,
   type Cost,
+  contractOf,
   lengthProblem,
   recordRedrive,
   type StoreContract,
@@ -99,9 +100,9 @@ export class TaskQueue {
   readonly #store: StoreContract
   readonly #clock: Clock
 
-  constructor(store: StoreContract, options: TaskQueueOptions = {}) {
+  constructor(store: Store, options: TaskQueueOptions = {}) {
     checkOptions('A task queue', options, QUEUE_OPTIONS)
-    this.#store = store
+    this.#store = contractOf(store)
     this.#clock = options.clock ?? systemClock
   }
 

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FinalError, TimeoutError } from '../policy/index.js'
-import { MemoryStore } from '../store/index.js'
-import { openSqlite } from '../store/sqlite/index.js'
+import { MemoryStore } from '../store/internal.js'
+import { openSqlite } from '../store/sqlite/internal.js'
+
 import { fakeClock } from '../testing/index.js'
 import { declareTask, defineTask, type StandardSchema, skip, TaskQueue, Worker } from './index.js'
 

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { schedule } from '../schedule/index.js'
-import { MemoryStore } from '../store/index.js'
+import { MemoryStore } from '../store/internal.js'
+
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { declareTask, defineTask, type TaskContext, Worker, type WorkerOptions } from './index.js'

@@ -1,6 +1,7 @@
 import { Engine, type EngineSettings, type WorkSource } from '../engine/internal.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { StoreContract } from '../store/internal.js'
+import type { Store } from '../store/index.js'
+import { contractOf } from '../store/internal.js'
 import { type DeclaredSchedule, declareSchedules } from './declare-schedules.js'
 import type { TaskDefinition } from './define-task.js'
 import { taskKind } from './task-kind.js'
@@ -49,12 +50,13 @@ export class Worker {
   readonly #engine: Engine
   readonly #declare: () => Promise<void>
 
-  constructor(store: StoreContract, { tasks = [], pipelines = [], schedules = [], ...options }: WorkerOptions) {
+  constructor(store: Store, { tasks = [], pipelines = [], schedules = [], ...options }: WorkerOptions) {
     checkOptions('A worker', options, WORKER_OPTIONS)
-    const kinds = [...new Set(tasks)].map(task => taskKind(task, store))
-    const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(store, options))
-    this.#engine = new Engine(store, [...kinds, ...stages], options)
-    this.#declare = () => declareSchedules(store.schedules, schedules, this.#engine)
+    const contract = contractOf(store)
+    const kinds = [...new Set(tasks)].map(task => taskKind(task, contract))
+    const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(contract, options))
+    this.#engine = new Engine(contract, [...kinds, ...stages], options)
+    this.#declare = () => declareSchedules(contract.schedules, schedules, this.#engine)
   }
 
   /** Its name on record. */

@@ -1,6 +1,6 @@
-import type { PostgresStore } from 'redrive/postgres'
-import { SqliteStore } from 'redrive/sqlite'
 import type { StoreContract } from '../../src/store/internal.js'
+import type { PostgresStore } from '../../src/store/postgres/internal.js'
+import { SqliteStore } from '../../src/store/sqlite/internal.js'
 
 /** Where a worker process can be made to die: in the order in which a task passes them. */
 export const POINTS = [

@@ -1,5 +1,6 @@
-import { openPostgres, type PostgresOptions, type PostgresStore } from 'redrive/postgres'
-import { openSqlite, type SqliteStore } from 'redrive/sqlite'
+import type { PostgresOptions } from 'redrive/postgres'
+import { openPostgres, type PostgresStore } from '../../src/store/postgres/internal.js'
+import { openSqlite, type SqliteStore } from '../../src/store/sqlite/internal.js'
 
 const SQLITE = 'sqlite:'
 

@@ -63,12 +63,10 @@ async function writeOut(handle: RunHandle): Promise<void> {
   if (output === undefined) return
   if (!output.isUnordered) {
     const { status } = await handle.result
-    if (status === 'completed') await writeResults(store.runs, run, output.path)
+    if (status === 'completed') await writeResults(store, run, output.path)
     return
   }
-  const record = await store.runs.get(run)
-  if (record === undefined) throw new Error('The run is gone.')
-  const log = await openResultLog(store.runs, record, output.path)
+  const log = await openResultLog(store, run, output.path)
   let isOver = false
   const over = handle.result.finally(() => {
     isOver = true

@@ -1,6 +1,6 @@
 import { Client } from 'pg'
-import { openPostgres, type PostgresStore } from 'redrive/postgres'
 import { describe, expect, it } from 'vitest'
+import { openPostgres, type PostgresStore } from '../../src/store/postgres/internal.js'
 import { allTasks } from '../conformance/invariants.js'
 import { expectAllAccountedFor } from './accounts.js'
 import { ownPostgres } from './own-postgres.js'

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openPostgres } from 'redrive/postgres'
 import { StoreUnavailableError } from 'redrive/store'
 import { describe, expect, it } from 'vitest'
+import { openPostgres } from '../../src/store/postgres/internal.js'
 import { type NetworkProxy, startProxy } from '../services/proxy.js'
 import { expectAllAccountedFor } from './accounts.js'
 import type { ChildOptions } from './child.js'

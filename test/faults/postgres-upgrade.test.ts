@@ -1,6 +1,6 @@
 import pg from 'pg'
-import { openPostgres } from 'redrive/postgres'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openPostgres } from '../../src/store/postgres/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import { migrateTo, nextRelease } from '../next-release.js'
 import { fillForViews, markGroups } from '../view-contract.js'

@@ -1,9 +1,9 @@
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openSqlite } from 'redrive/sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ClaimedTask, Settlement, StoreContract } from '../../src/store/internal.js'
+import { openSqlite } from '../../src/store/sqlite/internal.js'
 import { allTasks, checkInvariants } from '../conformance/invariants.js'
 import { diceOf } from './seed.js'
 

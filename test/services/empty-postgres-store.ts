@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { openPostgres } from '../../src/store/postgres/index.js'
+import { openPostgres } from '../../src/store/postgres/internal.js'
 import { fakeClock } from '../../src/testing/index.js'
 
 /** For the few rows of a test this takes half as long as TRUNCATE, which makes new files for every table and index. */

@@ -1,7 +1,5 @@
 import type { Database } from 'better-sqlite3'
 import type { PoolClient } from 'pg'
-import type { SqliteStore } from 'redrive/sqlite'
-import { MemoryStore } from 'redrive/store'
 import {
   declareTask,
   defineTask,
@@ -14,7 +12,8 @@ import {
   Worker,
 } from 'redrive/task'
 import { describe, expectTypeOf, it } from 'vitest'
-import type { StoreContract } from '../../src/store/internal.js'
+import { MemoryStore, type StoreContract } from '../../src/store/internal.js'
+import type { SqliteStore } from '../../src/store/sqlite/internal.js'
 
 declare const sqlite: SqliteStore
 declare const task: TaskContext

@@ -6,7 +6,8 @@ import { beforeAll, expect, it } from 'vitest'
 import { runCommand } from '../../../test/command.js'
 import { deadLetters } from '../../../test/dead-letters.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { openPostgres } from '../../store/postgres/index.js'
+import { openPostgres } from '../../store/postgres/internal.js'
+
 import { defineTask, TaskQueue } from '../../task/index.js'
 
 let url: string

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { deadLetters } from '../../../test/dead-letters.js'
-import { MemoryStore } from '../../store/index.js'
+import { MemoryStore } from '../../store/internal.js'
+
 import { defineTask } from '../../task/define-task.js'
 import { TaskQueue } from '../../task/task-queue.js'
 import { Worker } from '../../task/worker.js'

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it, vi } from 'vitest'
-import { MemoryStore } from '../../store/index.js'
-import type { OperationRecord, StoreContract } from '../../store/internal.js'
+
+import { MemoryStore, type OperationRecord, type StoreContract } from '../../store/internal.js'
 import { defineTask, type StandardSchema, Worker } from '../../task/index.js'
 import { fakeClock } from '../../testing/index.js'
 import { sleep } from '../../time/index.js'

@@ -8,6 +8,7 @@ import type { By, LedgerRow } from './ledger.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from './list.js'
 import type { OperationStore } from './operation-store.js'
 import type { PrunableReader } from './prunable.js'
+import type { COPY, THIS_COPY } from './public-store.js'
 import type { RetriedTask } from './retried-task.js'
 import type { RunStore } from './run-store.js'
 import type { ScheduleStore } from './schedule-store.js'
@@ -163,8 +164,8 @@ export interface AuditStore {
 }
 
 /**
- * Keeps tasks, ledger, runs, operations, policies, idempotency keys and audit records. Each verb is one transaction, and its promise resolves
- * after the commit; concurrent calls may share one.
+ * The contract of the stores: all verbs. It is ours alone, and may change with any release. Users see a `Store`, which has
+ * what they call. Each verb is one transaction, and its promise resolves after the commit; concurrent calls may share one.
  */
 export interface StoreContract
   extends TaskVerbs,
@@ -175,6 +176,8 @@ export interface StoreContract
     WorkerReader,
     PrunableReader,
     StandingReader {
+  /** Marks it as a store of this copy of the package. */
+  readonly [COPY]: typeof THIS_COPY
   /** Policies by their hash. */
   readonly policies: PolicyStore
   /** The audit log. */
@@ -212,6 +215,3 @@ export interface StoreContract
   /** Closes the file or the connections. The store takes no more calls. */
   close(): Promise<void>
 }
-
-/** A store as users see it. */
-export type Store = StoreContract

@@ -1,4 +1,6 @@
+import { OptionError } from '../../policy/index.js'
 import type { Page, PageRequest } from '../contract/list.js'
+import { contractOf, type Store } from '../contract/public-store.js'
 import type { StoreContract } from '../contract/store.js'
 
 /**
@@ -102,6 +104,17 @@ export interface Movable extends StoreContract {
   exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>>
   /** Adds rows in one transaction, and leaves those that exist as they are. Returns how many were new. */
   importRows(section: Section, rows: readonly MovedRow[]): Promise<number>
+}
+
+/** A user's store as one that can be moved. Throws an `OptionError` if it cannot be. */
+export function movableOf(store: Store): Movable {
+  const contract = contractOf(store)
+  if (isMovable(contract)) return contract
+  throw new OptionError('store', 'A MemoryStore cannot be moved: moves are between SQLite and PostgreSQL.')
+}
+
+function isMovable(store: StoreContract): store is Movable {
+  return 'exportPage' in store
 }
 
 /** Makes a page of rows that were read with this limit. */

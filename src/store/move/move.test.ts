@@ -11,8 +11,9 @@ import { defineTask, Worker } from '../../task/index.js'
 import { type FakeClock, fakeClock } from '../../testing/index.js'
 import { MoveDifferenceError, type MoveProgress, MoveRefusedError, moveStore, planMove } from '../index.js'
 import type { Movable, MovedRow, Outcome, Section } from '../internal.js'
-import { openPostgres } from '../postgres/index.js'
-import { openSqlite } from '../sqlite/index.js'
+import { openPostgres } from '../postgres/internal.js'
+import { openSqlite } from '../sqlite/internal.js'
+
 import { ENTRY_COLUMNS, SECTIONS } from './movable.js'
 
 let pool: pg.Pool

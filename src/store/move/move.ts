@@ -1,8 +1,9 @@
 import { canonicalJson, hashJson } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
 import { MoveDifferenceError, MoveRefusedError } from '../contract/errors.js'
+import type { Store } from '../contract/public-store.js'
 import { State } from '../rules/task-state.js'
-import { type Movable, type MovedRow, SECTIONS, type Section } from './movable.js'
+import { type Movable, type MovedRow, movableOf, SECTIONS, type Section } from './movable.js'
 import { pagesOf, sideBySide } from './side-by-side.js'
 
 /*
@@ -65,6 +66,8 @@ export interface Move {
 /** A store that can be read section by section. */
 type Exporter = Pick<Movable, 'exportPage'>
 
+const NOTHING: Exporter = { exportPage: async () => ({ items: [] }) }
+
 const SECTIONS_IN_ORDER = Object.keys(SECTIONS) as Section[]
 
 /** The lease of a worker that exists only to send one heartbeat, which rescues the tasks of dead workers. */
@@ -81,14 +84,15 @@ const LEASE_MS = 1000
  * Stop everything that uses either store first. Throws a `MoveRefusedError` if tasks of the source are running or the
  * target holds anything else, and a `MoveDifferenceError` if the two differ afterwards.
  */
-export async function moveStore(from: Movable, to: Movable, options: MoveOptions = {}): Promise<Move> {
+export async function moveStore(from: Store, to: Store, options: MoveOptions = {}): Promise<Move> {
+  const [source, target] = [movableOf(from), movableOf(to)]
   const sections: MovedSection[] = []
   try {
-    await refuseRunning(from)
+    await refuseRunning(source)
     for (const plan of await planMove(from, to, options)) sections.push({ ...plan, moved: 0, checksum: undefined })
-    for (const part of sections) await moveSection(from, to, part, options)
-    for (const part of sections) part.checksum = await verifySection(from, to, part, options)
-    await verifyCounts(from, to)
+    for (const part of sections) await moveSection(source, target, part, options)
+    for (const part of sections) part.checksum = await verifySection(source, target, part, options)
+    await verifyCounts(source, target)
     return { sections, isStopped: false }
   } catch (error) {
     if (options.signal?.aborted && error === options.signal.reason) return { sections, isStopped: true }
@@ -96,10 +100,14 @@ export async function moveStore(from: Movable, to: Movable, options: MoveOptions
   }
 }
 
-/** Counts the rows to move, and moves none. Throws a `MoveRefusedError` if the target holds anything else. */
-export async function planMove(from: Exporter, to: Exporter, options: MoveOptions = {}): Promise<SectionPlan[]> {
+/**
+ * Counts the rows to move, and moves none. Throws a `MoveRefusedError` if the target holds anything else. Without a target, it
+ * counts as empty: a move would create it.
+ */
+export async function planMove(from: Store, to: Store | undefined, options: MoveOptions = {}): Promise<SectionPlan[]> {
+  const [source, target] = [movableOf(from), to === undefined ? NOTHING : movableOf(to)]
   const plans: SectionPlan[] = []
-  for (const section of SECTIONS_IN_ORDER) plans.push(await planSection(from, to, section, options))
+  for (const section of SECTIONS_IN_ORDER) plans.push(await planSection(source, target, section, options))
   return plans
 }
 

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { openPostgres, type PostgresStore } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 /*
  * Verbs that meet others at the same tasks. A redrive reads dead letters without locking them. A waiting task is found by its

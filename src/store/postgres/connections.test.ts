@@ -2,7 +2,8 @@ import pg from 'pg'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { StoreClosedError } from '../contract/errors.js'
-import { openPostgres, type PostgresStore } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
+
 import { Listener } from './listener.js'
 
 const CLAIM = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['k'] }], limit: 10, isIdle: true }

@@ -1,4 +1,4 @@
 export type { SqlClient } from './driver.js'
-export { openPostgres, type PostgresOptions } from './open-postgres.js'
-export { PostgresStore } from './postgres-store.js'
+export type { PostgresOptions } from './open-postgres.js'
+export { openPostgres, type PostgresStore } from './public-postgres.js'
 export type { PostgresTransaction } from './transaction.js'

@@ -4,7 +4,8 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { type NetworkProxy, startProxy } from '../../../test/services/proxy.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
 import { StoreBusyError, StoreUnavailableError } from '../contract/errors.js'
-import { openPostgres, type PostgresOptions, type PostgresStore } from './index.js'
+import type { PostgresOptions } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 const CLAIM = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['k'] }], limit: 10, isIdle: true }
 const SUCCEEDED = {

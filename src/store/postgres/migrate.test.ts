@@ -4,7 +4,8 @@ import { functionsIn, GONE, migrateTo, nextRelease } from '../../../test/next-re
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
 import { StoreForbiddenError, StoreNewerError, StoreNotReadyError } from '../contract/errors.js'
-import { openPostgres } from './index.js'
+import { openPostgres } from './internal.js'
+
 import { type Release, thisRelease } from './release.js'
 
 let url: string

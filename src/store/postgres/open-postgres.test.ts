@@ -16,7 +16,8 @@ import {
   StoreUnavailableError,
 } from '../contract/errors.js'
 import type { NewTask } from '../contract/task.js'
-import { openPostgres, type PostgresStore, type SqlClient } from './index.js'
+import type { SqlClient } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 let url: string
 let pool: pg.Pool

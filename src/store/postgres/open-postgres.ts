@@ -53,16 +53,7 @@ const MAX_CONNECTIONS = {
  */
 const IDLE_MS = { busy: 300_000, others: 10_000 }
 
-/**
- * Opens the store in a PostgreSQL database, by its URL or on a pool of your own, which closing the store does not end. Needs
- * the package `pg`.
- *
- * ```ts
- * const store = await openPostgres('postgres://localhost/app')
- * ```
- *
- * Takes a URL as the command takes it: `postgres://localhost/app?schema=jobs`. The option `schema` comes before it.
- */
+/** Opens the store in a PostgreSQL database, with all its verbs. */
 export async function openPostgres(at: string | Pool, options: PostgresOptions = {}): Promise<PostgresStore> {
   checkOptions('openPostgres()', options, POSTGRES_OPTIONS)
   const { listen, timeout = '15s', migrate: mayMigrate = true, clock } = options

@@ -4,7 +4,7 @@ import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { startPgbouncer } from '../../../test/services/pgbouncer.js'
 import { defineTask, TaskQueue, Worker } from '../../task/index.js'
-import { openPostgres } from './index.js'
+import { openPostgres } from './internal.js'
 
 let direct: string
 let bouncer: Awaited<ReturnType<typeof startPgbouncer>>

@@ -4,7 +4,7 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import type { ClaimedTask, Outcome, Settlement } from '../contract/claim.js'
 import type { KindStats } from '../contract/list.js'
 import type { NewTask } from '../contract/task.js'
-import { openPostgres, type PostgresStore } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 /*
  * Counts the rows that each verb reads from a store with tens of thousands of tasks in thousands of lanes. A plan that

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { openPostgres, type PostgresStore } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 /*
  * In a database of which all tables are published, PostgreSQL refuses to update or delete rows of a table that has no replica

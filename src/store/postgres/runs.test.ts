@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import type { RunSettings, StoreContract } from '../internal.js'
-import { openPostgres, type PostgresStore } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 /* Two processes, each with connections of its own, end a run between them. */
 

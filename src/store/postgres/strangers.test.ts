@@ -5,7 +5,7 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { fillWithStrangers } from '../../../test/services/hostile-public.js'
 import { fillForViews, markGroups } from '../../../test/view-contract.js'
 import { SECTIONS, type Section } from '../move/movable.js'
-import { openPostgres } from './index.js'
+import { openPostgres } from './internal.js'
 
 const BY = { who: 'ops', why: 'a test' }
 const CLAIM = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['k'] }], limit: 10, isIdle: true }

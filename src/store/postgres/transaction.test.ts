@@ -6,7 +6,8 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { type NetworkProxy, startProxy } from '../../../test/services/proxy.js'
 import { Outbox } from '../../event/index.js'
 import { StoreRolledBackError, StoreUnavailableError } from '../contract/errors.js'
-import { openPostgres, type PostgresStore, type PostgresTransaction } from './index.js'
+import type { PostgresTransaction } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 const TASK = { id: 'receipt-1', kind: 'send-receipt', payload: '{}' }
 

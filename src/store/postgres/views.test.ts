@@ -9,7 +9,7 @@ import {
   markGroups,
   VIEW_COLUMNS,
 } from '../../../test/view-contract.js'
-import { openPostgres, type PostgresStore } from './index.js'
+import { openPostgres, type PostgresStore } from './internal.js'
 
 let pool: pg.Pool
 let store: PostgresStore

@@ -9,7 +9,7 @@ import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { OptionError } from '../../policy/index.js'
 import { StoreForeignError } from '../contract/errors.js'
 import { backupSqlite } from './backup.js'
-import { openSqlite, type SqliteStore } from './index.js'
+import { openSqlite, type SqliteStore } from './internal.js'
 
 const PROCESSES = 3
 const BACKUPS = 3

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { fakeClock } from '../../testing/fake-clock.js'
-import { openSqlite, type SqliteStore } from './index.js'
+import { openSqlite, type SqliteStore } from './internal.js'
 
 const HOURS = 3_600_000
 const LEASE = 30_000

@@ -1,3 +1,3 @@
 export type { BackupOptions } from './backup.js'
-export { openSqlite, type SqliteOptions } from './open-sqlite.js'
-export { SqliteStore } from './sqlite-store.js'
+export type { SqliteOptions } from './open-sqlite.js'
+export { openSqlite, type SqliteStore } from './public-sqlite.js'

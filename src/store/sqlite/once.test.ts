@@ -5,7 +5,7 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { IdempotencyGuard, IdempotencyInProgressError, IdempotencyMismatchError } from '../../idempotency/index.js'
 import { StaleFenceError, StoreForeignError } from '../contract/errors.js'
-import { openSqlite, type SqliteStore } from './index.js'
+import { openSqlite, type SqliteStore } from './internal.js'
 
 let folder: string
 let path: string

@@ -26,7 +26,8 @@ import {
   StoreReadOnlyError,
   StoreReplacedError,
 } from '../contract/errors.js'
-import { openSqlite } from './index.js'
+import { openSqlite } from './internal.js'
+
 import { MIGRATIONS } from './schema.js'
 
 let folder: string

@@ -18,16 +18,7 @@ export interface SqliteOptions {
 
 const SQLITE_OPTIONS: KnownOptions<SqliteOptions> = { create: '', clock: 'object' }
 
-/**
- * Opens the store in a file, which is created if there is none. Needs the package `better-sqlite3`.
- *
- * ```ts
- * const store = await openSqlite('.redrive/redrive.db')
- * ```
- *
- * Takes a path, or a URL as the command takes it: `sqlite:./redrive.db`, `sqlite:///var/lib/redrive.db`.
- * A file that is not a store, is damaged or was written by a newer Redrive is refused, and left as it is.
- */
+/** Opens the store in a file, with all its verbs. */
 export async function openSqlite(path: string, options: SqliteOptions = {}): Promise<SqliteStore> {
   checkOptions('openSqlite()', options, SQLITE_OPTIONS)
   const { create = true, clock = systemClock } = options

@@ -5,9 +5,9 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { type FakeClock, fakeClock } from '../../testing/index.js'
-import { MemoryStore } from '../index.js'
-import type { ClaimedTask, Outcome, StoreContract } from '../internal.js'
-import { openSqlite } from './index.js'
+import { type ClaimedTask, MemoryStore, type Outcome, type StoreContract } from '../internal.js'
+import { openSqlite } from './internal.js'
+
 import { runStatementsOf } from './statements/runs.js'
 
 let folder: string

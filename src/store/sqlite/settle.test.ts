@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type FakeClock, fakeClock } from '../../testing/index.js'
 import type { AttemptEntry, ClaimedTask, Outcome } from '../internal.js'
-import { openSqlite, type SqliteStore } from './index.js'
+import { openSqlite, type SqliteStore } from './internal.js'
 
 let folder: string
 let clock: FakeClock

@@ -5,7 +5,7 @@ import { describe, it } from 'vitest'
 import { storeModelTest } from '../../../test/conformance/model-test.js'
 import { storeConformance } from '../../../test/conformance/store-conformance.js'
 import { fakeClock, idempotencyStoreConformance } from '../../testing/index.js'
-import { openSqlite } from './index.js'
+import { openSqlite } from './internal.js'
 
 async function open() {
   const folder = mkdtempSync(join(tmpdir(), 'redrive-'))

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { Outbox } from '../../event/index.js'
 import { StoreClosedError } from '../contract/errors.js'
-import { openSqlite, type SqliteStore } from './index.js'
+import { openSqlite, type SqliteStore } from './internal.js'
 
 let folder: string
 let store: SqliteStore

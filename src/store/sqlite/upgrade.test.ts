@@ -5,7 +5,8 @@ import Database from 'better-sqlite3'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { fillForViews, markGroups } from '../../../test/view-contract.js'
 import { StoreNewerError } from '../contract/errors.js'
-import { openSqlite } from './index.js'
+import { openSqlite } from './internal.js'
+
 import { migrate } from './open-file.js'
 import { MIGRATIONS } from './schema.js'
 

@@ -11,7 +11,7 @@ import {
   markGroups,
   VIEW_COLUMNS,
 } from '../../../test/view-contract.js'
-import { openSqlite, type SqliteStore } from './index.js'
+import { openSqlite, type SqliteStore } from './internal.js'
 
 let folder: string
 let store: SqliteStore

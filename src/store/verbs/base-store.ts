@@ -8,6 +8,7 @@ import type { By, LedgerRow } from '../contract/ledger.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
 import type { OperationStore } from '../contract/operation-store.js'
 import type { Prunable } from '../contract/prunable.js'
+import { COPY, THIS_COPY } from '../contract/public-store.js'
 import type { RetriedTask } from '../contract/retried-task.js'
 import type { RunStore } from '../contract/run-store.js'
 import type { ScheduleStore } from '../contract/schedule-store.js'
@@ -73,6 +74,7 @@ export interface StoreParts {
 
 /** The verbs of every store. Each checks its arguments, runs its body in a transaction, and rings the bell after the commit. */
 export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
+  readonly [COPY]: typeof THIS_COPY = THIS_COPY
   /** The keys of an `IdempotencyGuard`, as durable as the tasks. */
   readonly idempotency: IdempotencyStore
   /** Policies by their hash. */

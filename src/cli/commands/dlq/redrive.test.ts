@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { openSqlite, type SqliteStore } from '../../../store/sqlite/index.js'
+import { openSqlite, type SqliteStore } from '../../../store/sqlite/internal.js'
 
 const MAIN = new URL('../../main.ts', import.meta.url).pathname
 const TSX = import.meta.resolve('tsx')

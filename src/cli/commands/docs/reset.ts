@@ -1,7 +1,7 @@
 import type { Collection, DocumentSource } from '../../../document/index.js'
 import { failedSet, resetDocument, resetTarget } from '../../../document/internal.js'
 import { findSame, runUntilStopped } from '../../../operate/internal.js'
-import { MemoryStore } from '../../../store/index.js'
+import { MemoryStore } from '../../../store/internal.js'
 import { redact } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, errorText } from '../../errors.js'

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { explainGroup, type GroupExplanation, groupView, listGroups } from '../../../operate/index.js'
+import { explainGroup, type GroupExplanation, listGroups } from '../../../operate/index.js'
+import { groupView } from '../../../operate/internal.js'
 import type { GroupFilter, GroupState } from '../../../store/index.js'
 import { groupTitle } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'

@@ -1,12 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import {
-  findGroup,
-  type GroupView,
-  groupView,
-  operationNote,
-  operationView,
-  redriveWhenFixed,
-} from '../../../operate/index.js'
+import { type GroupView, redriveWhenFixed } from '../../../operate/index.js'
+import { findGroup, groupView, operationNote, operationView } from '../../../operate/internal.js'
 import type { GroupMark } from '../../../store/index.js'
 import type { StoreContract } from '../../../store/internal.js'
 import { parseMoment } from '../../../time/index.js'

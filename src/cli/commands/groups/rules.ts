@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { groupRuleView, previewRules, type RegroupPreview } from '../../../operate/index.js'
+import { previewRules, type RegroupPreview } from '../../../operate/index.js'
+import { groupRuleView } from '../../../operate/internal.js'
 
 import { type GroupRule, isWorker, type NewGroupRule, type StoreContract } from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'

@@ -1,14 +1,7 @@
 import { hasUnended } from '../../../engine/internal.js'
 import { COPIES } from '../../../event/internal.js'
-import {
-  failedGroups,
-  type LetterSelection,
-  type OperationPlan,
-  operationNote,
-  operationOutcome,
-  operationView,
-} from '../../../operate/index.js'
-import { openGates } from '../../../operate/internal.js'
+import { type LetterSelection, type OperationPlan, operationOutcome } from '../../../operate/index.js'
+import { failedGroups, openGates, operationNote, operationView } from '../../../operate/internal.js'
 
 import {
   isCovering,

@@ -52,7 +52,7 @@ export async function followRun(
     return 'cut short' as const
   })
   const working = async () => {
-    const output = await runOutput(store.runs, handle.id, notes)
+    const output = await runOutput(store, handle.id, notes)
     const trial = await showProgress(context, run, line, output)
     leaving = trial.leaving ?? leaving
     const result = await handle.result

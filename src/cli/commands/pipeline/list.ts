@@ -134,7 +134,7 @@ function exportRun(
     withProgress(context, 'page', async ({ signal }) => {
       const run = await runById(store.runs, id)
       const path = resolve(environment.cwd, options.out)
-      const lines = await writeResults(store.runs, id, path, { signal, sample: sampledPlaces(runNotes(run)) })
+      const lines = await writeResults(store, id, path, { signal, sample: sampledPlaces(runNotes(run)) })
       writeResult(console, options.output, { id, file: path, lines })
       console.say(`${lines} ${lines === 1 ? 'result' : 'results'} written to '${options.out}'.`)
       if (run.endedAt === undefined) console.say(`The run is ${run.status}: there may be more.`)

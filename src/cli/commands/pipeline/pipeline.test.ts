@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../../../test/command.js'
-import { openSqlite } from '../../../store/sqlite/index.js'
+import { openSqlite } from '../../../store/sqlite/internal.js'
+
 import type { Environment } from '../../environment.js'
 import type { RunNotes } from './run-notes.js'
 

@@ -1,11 +1,10 @@
 import { statSync } from 'node:fs'
 import { openResultLog, type ResultLog, writeResults } from '../../../operate/index.js'
-import type { RunStore } from '../../../store/internal.js'
+import type { StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
 import { confirm } from '../../terminal/confirm.js'
-import { runById } from './options.js'
 import { type RunNotes, sampledPlaces } from './run-notes.js'
 
 /** Writes the results of a run while it runs, and when it has ended. */
@@ -17,10 +16,10 @@ export interface RunOutput {
 }
 
 /** The output that the notes of a run ask for. */
-export async function runOutput(runs: RunStore, run: string, notes: RunNotes): Promise<RunOutput> {
+export async function runOutput(store: StoreContract, run: string, notes: RunNotes): Promise<RunOutput> {
   const { output, isUnordered } = notes
   if (output === undefined) return { flush: async () => {}, finish: async () => undefined }
-  if (isUnordered) return unordered(await openResultLog(runs, await runById(runs, run), output), output)
+  if (isUnordered) return unordered(await openResultLog(store, run, output), output)
   return {
     flush: async () => {},
     finish: async isOver => {
@@ -28,7 +27,7 @@ export async function runOutput(runs: RunStore, run: string, notes: RunNotes): P
         const command = suggest('pipeline export', { '--out': 'FILE' }, run)
         return `The results are written when the run has ended. To write those there are so far: ${command}`
       }
-      const lines = await writeResults(runs, run, output, { sample: sampledPlaces(notes) })
+      const lines = await writeResults(store, run, output, { sample: sampledPlaces(notes) })
       return `${lines} ${lines === 1 ? 'result' : 'results'} in '${output}'.`
     },
   }

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { ratesOf, setRates } from '../../../operate/index.js'
+import { setRates } from '../../../operate/index.js'
+import { ratesOf } from '../../../operate/internal.js'
 import type { Rate, RunRecord, RunSettings, RunStore, StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import type { OperationRecording } from '../../../operate/index.js'
+import type { By } from '../../../store/index.js'
+import type { StoreContract } from '../../../store/internal.js'
 import type { Environment } from '../../environment.js'
 import { UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -24,7 +25,7 @@ export function withRecordOptions(command: Command): Command {
 export function withRecord<T>(
   options: RecordOptions,
   environment: Environment,
-  use: (record: OperationRecording | undefined) => Promise<T>,
+  use: (record: (By & { readonly store: StoreContract }) | undefined) => Promise<T>,
 ): Promise<T> {
   if (!isStoreNamed(options, environment)) {
     if (options.detach)

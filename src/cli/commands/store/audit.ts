@@ -63,7 +63,7 @@ function printTail({ console, environment }: CommandContext, options: TailOption
     const stop = new AbortController()
     void signals.next().then(() => stop.abort())
     try {
-      const pages = followAudit(store.audit, { limit: options.limit, signal: options.follow ? stop.signal : undefined })
+      const pages = followAudit(store, { limit: options.limit, signal: options.follow ? stop.signal : undefined })
       const count = await writePages(console, pages, {
         format: options.output,
         toJson: auditView,

@@ -8,8 +8,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../../../test/command.js'
 import { freshDatabase } from '../../../../test/services/fresh-database.js'
 import type { NewTask } from '../../../store/index.js'
-import { openPostgres } from '../../../store/postgres/index.js'
-import { openSqlite, type SqliteStore } from '../../../store/sqlite/index.js'
+import { openPostgres } from '../../../store/postgres/internal.js'
+import { openSqlite, type SqliteStore } from '../../../store/sqlite/internal.js'
 
 const MAIN = new URL('../../main.ts', import.meta.url).pathname
 const TSX = import.meta.resolve('tsx')

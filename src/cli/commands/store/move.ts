@@ -130,7 +130,7 @@ async function preview(
     return undefined
   })
   try {
-    const plan = await planMove(source, target ?? NOTHING, { onProgress: reportTo(reporter(context)) })
+    const plan = await planMove(source, target, { onProgress: reportTo(reporter(context)) })
     write(console, output, plan)
     const { running } = await source.count({ status: 'running' })
     if (running > 0) console.say(`${running} running: stop the workers of the source before you move it.`)
@@ -141,8 +141,6 @@ async function preview(
     await target?.close()
   }
 }
-
-const NOTHING = { exportPage: async () => ({ items: [] }) }
 
 function reportTo(report: Progress['report']): (progress: MoveProgress) => void {
   return ({ step, section, done, total }) =>

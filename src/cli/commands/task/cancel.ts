@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { actOnMany, cancelTasks, planOperation } from '../../../operate/index.js'
+import { cancelTasks, planOperation } from '../../../operate/index.js'
+import { actOnMany } from '../../../operate/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import { writeResult } from '../../terminal/output.js'

@@ -1,4 +1,4 @@
-import { findGroup } from '../../../operate/index.js'
+import { findGroup } from '../../../operate/internal.js'
 import type { TaskFilter } from '../../../store/index.js'
 import type { StoreContract } from '../../../store/internal.js'
 import type { FilterOptions } from '../shared/options.js'

@@ -9,7 +9,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runCommand } from '../../../../test/command.js'
 import type { NewTask } from '../../../store/index.js'
 import type { RunSettings, StoreContract } from '../../../store/internal.js'
-import { openSqlite } from '../../../store/sqlite/index.js'
+import { openSqlite } from '../../../store/sqlite/internal.js'
+
 import type { Environment } from '../../environment.js'
 
 const TASK = JSON.stringify(new URL('../../../task/index.ts', import.meta.url).pathname)
