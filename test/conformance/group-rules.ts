@@ -70,6 +70,15 @@ export const GROUP_RULES: StoreBehaviours = {
     assert.notEqual((await store.groups.addRule({ pattern: 'b *' }, ann)).id, ofKind.id)
   },
 
+  async 'rules that are added at once are all kept, each with a number of its own'(store) {
+    const added = await Promise.all(
+      Array.from({ length: 8 }, (_, n) => store.groups.addRule({ pattern: `${n} *` }, ann)),
+    )
+    const { rules } = await store.groups.rules()
+    assert.deepEqual(new Set(rules), new Set(added))
+    assert.equal(new Set(rules.map(({ id }) => id)).size, 8)
+  },
+
   async 'rules that make no sense, and more than 100, are refused'(store) {
     for (const pattern of ['', ' ', 'x'.repeat(1001), 'a\0', 7 as never])
       await assert.rejects(() => store.groups.addRule({ pattern }, ann), /'pattern'/)

@@ -7,7 +7,7 @@ import type { MemoryTasks } from './tasks.js'
 
 /** The primitives of a memory store. Whoever keeps the rows of a noun has its primitives too. */
 export function memoryPort(tasks: MemoryTasks): Port {
-  const { audit, lanes, runs, operations, groups, groupRules } = tasks
+  const { audit, lanes, runs, operations, groups } = tasks
   return {
     clock: tasks,
     audit: new MemoryAuditPort(audit),
@@ -17,7 +17,6 @@ export function memoryPort(tasks: MemoryTasks): Port {
     runs,
     operations,
     groups,
-    groupRules,
     reads: new MemoryReads(tasks),
   }
 }

@@ -26,7 +26,6 @@ import { taskIds } from '../rules/task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { MemoryBell } from './bell.js'
 import { type BudgetHost, MemoryBudgets } from './budgets.js'
-import { MemoryGroupRules } from './group-rules.js'
 import { type GroupHost, MemoryGroups } from './groups.js'
 import type { MemoryLanes } from './lanes.js'
 import { MemoryOperations } from './operations.js'
@@ -50,7 +49,6 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   readonly operations = new MemoryOperations(this)
   readonly keys: MemoryIdempotencyStore
   readonly groups = new MemoryGroups(this)
-  readonly groupRules = new MemoryGroupRules()
   readonly tx: Tx = inSteps(memoryPort(this))
   readonly budgets = new MemoryBudgets(this)
   readonly #clock: Clock

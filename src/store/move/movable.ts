@@ -46,7 +46,6 @@ export const SECTIONS = {
     key: ['id'],
     columns: words('id kind code error_name pattern frames first_seen life marked_at who why details'),
   },
-  rule: { table: 'group_rule', key: ['id'], columns: words('id kind pattern at who why') },
   tally: {
     table: 'group_tally',
     key: ['failure_group', 'hour'],

@@ -1,4 +1,4 @@
-import type { GroupRule, GroupRules, Regrouping } from '../contract/group-rule.js'
+import type { Regrouping } from '../contract/group-rule.js'
 import type { FailureGroup, GroupLife } from '../contract/group-store.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { KeptGroup } from '../rules/groups/group-record.js'
@@ -26,15 +26,4 @@ export interface GroupPort {
   moveMembers(left: string, moves: Regrouping['moves'], heir: string | undefined): void
   /** Forgets a group, unless a task names it. A letter that was discarded names its group: it may come back. */
   forget(id: string): void
-}
-
-/** The primitives of the rules about groups. */
-export interface GroupRulePort {
-  list(): GroupRules
-  /** The same. Nobody else changes them until the transaction ends. */
-  lock(): GroupRules
-  /** Adds a rule. Returns its id, which no other rule has had. */
-  add(rule: Omit<GroupRule, 'id'>): number
-  remove(id: number): void
-  saveRegrouped(grouping: string): void
 }

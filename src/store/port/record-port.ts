@@ -16,7 +16,10 @@ export interface StoredRecord {
  */
 export interface RecordPort {
   get(type: string, id: string): StoredRecord | undefined
-  /** Those of the records that exist, which nobody else changes until the transaction ends, in the order of their ids. */
+  /**
+   * Those of the records that exist, in the order of their ids. Nobody else changes them until the transaction ends, or adds
+   * one of the others, provided that they lock it first.
+   */
   lock(type: string, ids: readonly string[]): readonly StoredRecord[]
   /** Open records up to a place, the first ones first, locked. Leaves out those that another transaction has locked. */
   lockDue(type: string, upTo: number, limit: number): readonly StoredRecord[]

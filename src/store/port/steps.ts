@@ -1,4 +1,4 @@
-import type { GroupPort, GroupRulePort } from './group-port.js'
+import type { GroupPort } from './group-port.js'
 import type { LanePort } from './lane-port.js'
 import type { OperationPort } from './operation-port.js'
 import type { ReadPort } from './read-port.js'
@@ -37,7 +37,6 @@ export interface Port {
   readonly operations: OperationPort
   readonly reads: ReadPort
   readonly groups: GroupPort
-  readonly groupRules: GroupRulePort
 }
 
 /** The port of a store that answers with promises. */

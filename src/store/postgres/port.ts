@@ -3,7 +3,6 @@ import type { AuditPort, ClockPort } from '../port/task-port.js'
 import { PostgresReads } from './browse.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
-import { PostgresGroupRulePort } from './group-rules.js'
 import { PostgresGroupPort } from './groups.js'
 import { PostgresLanePort } from './lane-port.js'
 import { PostgresOperationPort } from './operations.js'
@@ -23,7 +22,6 @@ export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
     operations: new PostgresOperationPort(sql),
     reads: new PostgresReads(sql),
     groups: new PostgresGroupPort(sql),
-    groupRules: new PostgresGroupRulePort(sql),
   }
 }
 

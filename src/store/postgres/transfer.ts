@@ -167,7 +167,6 @@ const IMPORTS: Readonly<Record<Section, string>> = {
     )
     ${COUNT}`,
   group: `WITH ${adding('group')} ${COUNT}`,
-  rule: `WITH ${adding('rule')} ${countAndGoOn('rule')}`,
   tally: /* sql */ `
     WITH added AS (
       INSERT INTO redrive.group_tally (${SECTIONS.tally.columns.join(', ')})
@@ -197,7 +196,7 @@ function adding(section: Section): string {
 }
 
 /** Rows that are added later get ids after the moved ones. */
-function countAndGoOn(section: 'pause' | 'limit' | 'shared' | 'budget' | 'rule' | 'audit'): string {
+function countAndGoOn(section: 'pause' | 'limit' | 'shared' | 'budget' | 'audit'): string {
   return /* sql */ `
     SELECT count(*) AS answer, setval(pg_get_serial_sequence('redrive.${SECTIONS[section].table}', 'id'), max(id)) FROM added`
 }

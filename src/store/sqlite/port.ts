@@ -1,7 +1,6 @@
 import type { Port } from '../port/steps.js'
 import type { AuditPort, ClockPort } from '../port/task-port.js'
 import type { Connection } from './driver.js'
-import { SqliteGroupRulePort } from './group-rules.js'
 import { SqliteGroupPort } from './groups.js'
 import type { LaneIds } from './lane-ids.js'
 import { SqliteLanePort } from './lane-port.js'
@@ -38,7 +37,6 @@ export function sqlitePort(parts: SqliteParts): Port {
     operations: new SqliteOperationPort(parts, operationStatementsOf(parts.db)),
     reads: new SqliteReads(parts),
     groups: new SqliteGroupPort(parts),
-    groupRules: new SqliteGroupRulePort(parts),
   }
 }
 

@@ -298,19 +298,6 @@ export const MIGRATIONS: readonly string[] = [
       last_seen     INTEGER NOT NULL,  -- 0: not seen in this hour
       PRIMARY KEY (failure_group, hour)
     ) STRICT, WITHOUT ROWID;
-    -- Rules about groups, and the last grouping that all groups were gone through for.
-    CREATE TABLE group_rule (
-      id      INTEGER PRIMARY KEY AUTOINCREMENT,
-      kind    TEXT,  -- NULL: every kind
-      pattern TEXT    NOT NULL,
-      at      INTEGER NOT NULL,
-      who     TEXT    NOT NULL,
-      why     TEXT
-    ) STRICT;
-    CREATE TABLE regrouped (
-      id       INTEGER PRIMARY KEY CHECK (id = 1),
-      grouping TEXT    NOT NULL
-    ) STRICT;
 
     -- Budgets of a kind, or of a kind and category: of failures, with their gate, and of retries.
     CREATE TABLE budget (

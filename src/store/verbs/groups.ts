@@ -7,6 +7,7 @@ import { checkGroupFilter, checkGroupId, checkMark, checkName, checkPage, checkP
 import { NEWEST, pageByTime, taskPlace } from '../rules/cursor.js'
 import { checkRegrouping, checkRule, checkRuleCount, checkRuleId } from '../rules/groups/check-rule.js'
 import { groupRecord, type KeptGroup } from '../rules/groups/group-record.js'
+import { GROUPING, groupRules, keptRules, RULES, regroupedRecord, rulesRecord } from '../rules/groups/kept-rules.js'
 import { inheritedLife, lifeAfterMark, NEW } from '../rules/groups/life.js'
 import { missingGroups, movesOf, placedGroups } from '../rules/groups/regrouping.js'
 import { markRecord, ruleRecord } from '../rules/operator-record.js'
@@ -59,20 +60,23 @@ export class Groups implements GroupStore {
   }
 
   async rules(): Promise<GroupRules> {
-    return this.#store.read(tx => tx.groupRules.list())
+    return this.#store.read(function* (tx) {
+      return groupRules(yield* tx.records.list(GROUPING, '', 2))
+    })
   }
 
   async addRule({ kind, pattern }: NewGroupRule, by: By): Promise<GroupRule> {
     checkRule({ kind, pattern }, by)
     return this.#store.write(function* (tx) {
-      const { rules } = yield* tx.groupRules.lock()
+      const { lastId, rules } = yield* lockRules(tx)
       const known = rules.find(rule => rule.kind === kind && rule.pattern === pattern)
       if (known !== undefined) return known
       checkRuleCount(rules.length)
       const { who, why } = by
       const now = yield* tx.clock.now()
       const facts = { ...(kind !== undefined && { kind }), pattern, at: now, who, ...(why !== undefined && { why }) }
-      const rule = { id: yield* tx.groupRules.add(facts), ...facts }
+      const rule = { id: lastId + 1, ...facts }
+      yield* tx.records.save(GROUPING, [rulesRecord({ lastId: rule.id, rules: [...rules, rule] })])
       yield* tx.audit.append(ruleRecord('added', rule, by, now), now)
       return rule
     })
@@ -82,10 +86,10 @@ export class Groups implements GroupStore {
     checkRuleId(id)
     checkPerson(by)
     return this.#store.write(function* (tx) {
-      const { rules } = yield* tx.groupRules.lock()
+      const { lastId, rules } = yield* lockRules(tx)
       const rule = rules.find(one => one.id === id)
       if (rule === undefined) return false
-      yield* tx.groupRules.remove(id)
+      yield* tx.records.save(GROUPING, [rulesRecord({ lastId, rules: rules.filter(one => one !== rule) })])
       const now = yield* tx.clock.now()
       yield* tx.audit.append(ruleRecord('removed', rule, by, now), now)
       return true
@@ -94,7 +98,7 @@ export class Groups implements GroupStore {
 
   async regrouped(grouping: string): Promise<void> {
     checkName('grouping', grouping)
-    await this.#store.write(tx => tx.groupRules.saveRegrouped(grouping))
+    await this.#store.write(tx => tx.records.save(GROUPING, [regroupedRecord(grouping)]))
   }
 
   async regroup(regrouping: Regrouping): Promise<number> {
@@ -118,6 +122,11 @@ export class Groups implements GroupStore {
       return moved.length
     })
   }
+}
+
+function* lockRules(tx: Tx): Steps<ReturnType<typeof keptRules>> {
+  const [record] = yield* tx.records.lock(GROUPING, [RULES])
+  return keptRules(record)
 }
 
 /** Gives the figures and the life of a group to its heir, which is made if there is none, however many its kind has. */

@@ -71,7 +71,6 @@ describe('redrive move', () => {
       'operation',
       'operation_tally',
       'group',
-      'rule',
       'tally',
       'run',
       'item',

@@ -40,7 +40,6 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   operation: 'operations',
   operation_tally: 'outcomes of operations',
   group: 'failure groups',
-  rule: 'group rules',
   tally: 'group figures',
   run: 'runs',
   item: 'positions of items',

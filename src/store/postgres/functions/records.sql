@@ -27,9 +27,14 @@ BEGIN
 END
 $$;
 
--- In the order of their ids, so that nobody waits in a circle.
+-- In the order of their ids, so that nobody waits in a circle. An id that is free has no row to be locked.
 CREATE OR REPLACE FUNCTION redrive.lock_records(of_type text, ids text[]) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(of_type || ':' || free.id, 0)) FROM (
+    SELECT given.id FROM unnest(ids) AS given (id)
+    WHERE NOT EXISTS (SELECT FROM redrive.record AS known WHERE known.type = of_type AND known.id = given.id)
+    ORDER BY 1
+  ) AS free;
   RETURN (
     SELECT coalesce(json_agg(redrive.record_json(locked)), '[]')
     FROM (

@@ -106,20 +106,6 @@ ALTER TABLE redrive.group_tally REPLICA IDENTITY FULL;
 CREATE INDEX group_tally_group ON redrive.group_tally (failure_group);
 CREATE INDEX group_tally_hour  ON redrive.group_tally (hour);
 
--- Rules about groups, and the last grouping that all groups were gone through for.
-CREATE TABLE redrive.group_rule (
-  id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind    text COLLATE "C",  -- NULL: every kind
-  pattern text   NOT NULL,
-  at      bigint NOT NULL,
-  who     text   NOT NULL,
-  why     text
-);
-CREATE TABLE redrive.regrouped (
-  id       int PRIMARY KEY CHECK (id = 1),
-  grouping text NOT NULL
-);
-
 -- Budgets of a kind, or of a kind and category, of failures, with their gate, and of retries: see
 -- src/store/contract/budget-store.ts. `settings` and `gate` are JSON. `category` is NULL for all categories.
 CREATE TABLE redrive.budget (

@@ -1,6 +1,5 @@
 import type { GroupRow } from '../../rules/groups/group-row.js'
 import type { LifeRow } from '../../rules/groups/life-row.js'
-import type { RuleRow } from '../../rules/groups/rule-row.js'
 import type { Preparer } from '../driver.js'
 import { type Held, IS_HELD } from './held.js'
 
@@ -20,7 +19,7 @@ const GROUPS = /* sql */ `
     json_group_array(json_array(hour, seen)) FILTER (WHERE hour >= :from) AS hours
   FROM failure_group LEFT JOIN group_tally ON group_tally.failure_group = failure_group.id`
 
-/** Keeps failure groups, their figures, and the rules about them. */
+/** Keeps failure groups and their figures. */
 export function groupStatements(db: Preparer) {
   return {
     group: db.prepare<object, GroupRow>(/* sql */ `${GROUPS} WHERE id = :id GROUP BY id`),
@@ -79,14 +78,6 @@ export function groupStatements(db: Preparer) {
           AND ifnull(sum(retrying), 0) = 0 AND ifnull(sum(dead), 0) = 0
           AND NOT EXISTS (SELECT 1 FROM task WHERE task.failure_group = known.id AND state <> 3)`)
       .pluck(),
-    groupRules: db.prepare<[], RuleRow>(/* sql */ `SELECT id, kind, pattern, at, who, why FROM group_rule ORDER BY id`),
-    addRule: db.prepare(/* sql */ `
-      INSERT INTO group_rule (kind, pattern, at, who, why) VALUES (:kind, :pattern, :at, :who, :why)`),
-    removeRule: db.prepare(/* sql */ `DELETE FROM group_rule WHERE id = ?`),
-    regrouped: db.prepare<[], string>(/* sql */ `SELECT grouping FROM regrouped`).pluck(),
-    setRegrouped: db.prepare(/* sql */ `
-      INSERT INTO regrouped (id, grouping) VALUES (1, ?)
-      ON CONFLICT (id) DO UPDATE SET grouping = excluded.grouping`),
     /** A member of a group, with the last failure in its ledger. */
     groupMember: db.prepare<[string, string], MemberRow>(/* sql */ `
       SELECT task.seq, task.state, ledger.sequence, ledger.ended_at
