@@ -4,8 +4,9 @@ import { migrate } from '../src/store/postgres/migrate.js'
 import { type Release, thisRelease } from '../src/store/postgres/release.js'
 
 /**
- * A release after this one, made out of it. It differs as a release with a new feature does: a table has another column, a
- * function another body, a verb one more argument, with its old form kept for workers of this release, and a helper is gone.
+ * A release after this one, made out of it. It differs as a release with a new feature does: a table and the columns of a
+ * settlement have one more, a function has another body, a verb one more argument, with its old form kept for workers of this
+ * release, and a helper is gone.
  */
 export async function nextRelease(): Promise<Release> {
   const { version, functionsVersion, functions, schema } = await thisRelease()
@@ -35,6 +36,7 @@ export const GONE = 'redrive.runs_alone(int)'
 const STEP = /* sql */ `
   ALTER TABLE redrive.task ADD COLUMN shade text;
   ALTER TABLE redrive.worker ADD COLUMN beats int NOT NULL DEFAULT 0;
+  ALTER TYPE redrive.settlement_columns ADD ATTRIBUTE shades text[];
 `
 
 /** What has to be gone, or replaced, has another name: calls under way find the old one. */

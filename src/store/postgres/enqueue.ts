@@ -4,7 +4,7 @@ import type { Enqueued, NewTask } from '../contract/task.js'
 import { taskIds } from '../rules/task-id.js'
 import { triedForMs } from '../rules/tried-for.js'
 import { Batcher } from './batcher.js'
-import { column, evenColumn } from './column.js'
+import { column, columnsJson, evenColumn, textColumn } from './columns.js'
 import { type Database, isOutage, LONG } from './database.js'
 import type { SqlClient } from './driver.js'
 import { costText, Reports } from './outcome-row.js'
@@ -115,21 +115,20 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
     tried.add({ id, ...task.tried }, { n, round })
     return { id, lane: lane.n, round }
   })
-  const values = [
-    JSON.stringify([...lanes.values()]),
-    column(rows, ({ id }) => id),
-    tasks.every(isPlain),
-    evenColumn(rows, ({ lane }) => lane),
-    column(tasks, ({ priority }) => priority),
-    column(tasks, submittedAt),
-    column(tasks, runAt),
-    column(tasks, ({ payload }) => payload),
-    column(tasks, ({ cost }) => costText(cost)),
-    column(tasks, ({ traceparent }) => traceparent),
-    column(rows, ({ round }) => round),
-    column(tasks, task => task.tried && triedForMs(task)),
-    tried.encode(),
-  ]
+  const columns = {
+    ids: column(rows, ({ id }) => id),
+    lane_numbers: evenColumn(rows, ({ lane }) => lane),
+    priorities: column(tasks, ({ priority }) => priority),
+    submitted: column(tasks, submittedAt),
+    due: column(tasks, runAt),
+    costs: column(tasks, ({ cost }) => costText(cost)),
+    traceparents: column(tasks, ({ traceparent }) => traceparent),
+    rounds: column(rows, ({ round }) => round),
+    tried_for: column(tasks, task => task.tried && triedForMs(task)),
+    lanes: [...lanes.values()],
+    are_new: tasks.every(isPlain),
+  }
+  const values = [columnsJson(columns, { tried: tried.encode() }), textColumn(tasks, ({ payload }) => payload)]
   return { fn: 'enqueue', values, decode: answer => decodeMany(rows, answer) }
 }
 

@@ -25,10 +25,10 @@ export class Reports {
     this.#outcomes.push(outcomeRow(settlement, place))
   }
 
-  /** JSON in which fields that all outcomes have in common come once: most failures of a batch differ in little. `null` if there are none. */
-  encode(): string | null {
+  /** JSON in which fields that all outcomes have in common come once: most failures of a batch differ in little. `undefined` if there are none. */
+  encode(): string | undefined {
     const [first, ...others] = this.#outcomes
-    if (first === undefined) return null
+    if (first === undefined) return undefined
     const shared: Record<string, Row[string]> = {}
     const own: string[] = []
     for (const [name, value] of Object.entries(first)) {
@@ -90,10 +90,10 @@ function attemptRow(entry: Partial<AttemptEntry> = {}): Row {
   }
 }
 
-/** JSON of an attempt with the facts of its group. */
-export function attemptDetails(entry: AttemptEntry): string {
+/** An attempt with the facts of its group. */
+export function attemptDetails(entry: AttemptEntry): object {
   const { group, verdict } = entry
-  return JSON.stringify({ ...attemptRow(entry), group: verdict && group && groupRow(group) })
+  return { ...attemptRow(entry), group: verdict && group && groupRow(group) }
 }
 
 function rounded(time: number | undefined): number | undefined {

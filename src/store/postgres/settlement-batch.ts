@@ -1,6 +1,6 @@
 import { SETTLED, type Settled, type Settlement, STALE } from '../contract/claim.js'
 import type { AttemptEntry } from '../contract/ledger.js'
-import { column, evenColumn } from './column.js'
+import { column, columnsJson, evenColumn, textColumn } from './columns.js'
 import { attemptDetails, costText, Reports } from './outcome-row.js'
 import { type Claimed, claimedBy, tokenOf } from './token.js'
 
@@ -39,8 +39,8 @@ interface Advance {
   readonly next: number
   readonly keep: boolean
   readonly cost: string | undefined
-  /** JSON with the verdict of its attempt, and whatever else a column has no place for. */
-  readonly details: string | undefined
+  /** The verdict of its attempt, and whatever else a column has no place for. */
+  readonly details: object | undefined
 }
 
 /** Settlements, sorted by the way in which each is sent. A token that comes twice is settled once. */
@@ -99,35 +99,33 @@ export class SettlementBatch {
     return next.n
   }
 
-  /** The arguments of the SQL function `settle`, but for the time. */
+  /** The arguments of the SQL function `settle`, but for the time. The type `settlement_columns` says what the columns mean. */
   encode(): (string | null)[] {
     const rows = this.#rows
     const isAnyLeft = rows.some(({ advance }) => advance?.keep === false)
-    return [
-      column(rows, ({ id }) => id),
-      column(rows, ({ claimed }) => claimed.round),
-      evenColumn(rows, ({ claimed }) => claimed.advances),
-      evenColumn(rows, ({ claimed }) => claimed.lane),
-      column(rows, ({ text }) => text),
-      // 0: no attempt was made.
-      evenColumn(rows, ({ attempt }) => attempt?.attempt ?? 0),
-      evenColumn(rows, ({ attempt }) => Math.round(attempt?.startedAt ?? 0)),
-      evenColumn(rows, ({ attempt }) => Math.round(attempt?.endedAt ?? 0) - Math.round(attempt?.startedAt ?? 0)),
-      evenColumn(rows, ({ attempt }) => attempt?.worker ?? ''),
-      evenColumn(rows, ({ attempt }) => attempt?.version),
-      evenColumn(rows, ({ attempt }) => attempt?.call),
-      evenColumn(rows, ({ attempt }) => attempt?.release),
-      column(rows, ({ advance }) => advance?.next),
-      this.#nexts.size === 0 ? null : JSON.stringify([...this.#nexts.values()]),
-      isAnyLeft ? column(rows, ({ advance }) => advance && String(advance.keep)) : null,
-      column(rows, ({ advance }) => advance?.cost),
-      column(rows, ({ advance }) => advance?.details),
-      column(rows, ({ advance, claimed }) => advance && claimed.claim),
-      this.#uses.length === 0 ? null : JSON.stringify(this.#uses),
-      this.#others.encode(),
-      column([...this.#claims.keys()], claim => claim),
-      column([...this.#claims.values()], count => count),
-    ]
+    const columns = {
+      ids: column(rows, ({ id }) => id),
+      rounds: column(rows, ({ claimed }) => claimed.round),
+      advances: evenColumn(rows, ({ claimed }) => claimed.advances),
+      lanes: evenColumn(rows, ({ claimed }) => claimed.lane),
+      attempts: evenColumn(rows, ({ attempt }) => attempt?.attempt ?? 0),
+      began: evenColumn(rows, ({ attempt }) => Math.round(attempt?.startedAt ?? 0)),
+      took: evenColumn(rows, ({ attempt }) => Math.round(attempt?.endedAt ?? 0) - Math.round(attempt?.startedAt ?? 0)),
+      workers: evenColumn(rows, ({ attempt }) => attempt?.worker ?? ''),
+      versions: evenColumn(rows, ({ attempt }) => attempt?.version),
+      calls: evenColumn(rows, ({ attempt }) => attempt?.call),
+      releases: evenColumn(rows, ({ attempt }) => attempt?.release),
+      nexts: column(rows, ({ advance }) => advance?.next),
+      keeps: isAnyLeft ? column(rows, ({ advance }) => advance?.keep) : undefined,
+      costs: column(rows, ({ advance }) => advance?.cost),
+      details: column(rows, ({ advance }) => advance?.details),
+      item_claims: column(rows, ({ advance, claimed }) => advance && claimed.claim),
+      next_lanes: this.#nexts.size === 0 ? undefined : [...this.#nexts.values()],
+      uses: this.#uses.length === 0 ? undefined : this.#uses,
+      claims: [...this.#claims.keys()],
+      counts: [...this.#claims.values()],
+    }
+    return [columnsJson(columns, { others: this.#others.encode() }), textColumn(rows, ({ text }) => text)]
   }
 
   decode({ settled, kept, kept_before, to_lanes, applied, now }: SettledAnswer): Settled[] {

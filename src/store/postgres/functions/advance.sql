@@ -56,42 +56,39 @@ BEGIN
 END
 $$;
 
--- Decides, for each item in turn, whether its worker may keep it: if it asks to, the lane may take one more, and no task
--- that is ready there comes before it. An item that is not kept is ready there for those after it. Items are those with
--- a `next`, the position of their lane in `to_lanes`; no two positions have the same lane. Without `keeps`, all ask to be
--- kept. Returns NULL if all are.
-CREATE OR REPLACE FUNCTION redrive.admit(
-  ids text[], rounds int[], advances int[], lanes bigint[], nexts int[], to_lanes bigint[], keeps boolean[], now_ms bigint
-) RETURNS boolean[] LANGUAGE plpgsql AS $$
+-- Decides, for each item of a batch in turn, whether its worker may keep it: if it asks to, the lane may take one more, and
+-- no task that is ready there comes before it. An item that is not kept is ready there for those after it. No two of
+-- `to_lanes` are the same. Returns an answer for each row, or NULL if all are kept.
+CREATE OR REPLACE FUNCTION redrive.admit(batch redrive.settlement_columns, now_ms bigint) RETURNS boolean[]
+LANGUAGE plpgsql AS $$
 DECLARE
   openings redrive.opening[];
   allowances int[];
-  admitted boolean[] := array_fill(false, ARRAY[cardinality(ids)]);
+  admitted boolean[] := array_fill(false, ARRAY[cardinality(batch.ids)]);
   item record;
 BEGIN
-  IF NOT (keeps IS NULL OR true = ANY (keeps)) THEN
+  IF NOT (batch.keeps IS NULL OR true = ANY (batch.keeps)) THEN
     RETURN admitted;
   END IF;
   PERFORM redrive.make_due_ready(redrive.retry_budgets(), now_ms);
   -- An item may advance to its own lane. If others leave a lane where room is scarce, each comes by itself.
   openings := ARRAY(
-    SELECT redrive.opening_of(lane, (cardinality(ids) = 1 AND lane = lanes[1])::int, now_ms) FROM unnest(to_lanes) AS lane);
-  IF keeps IS NULL AND NOT EXISTS (
+    SELECT redrive.opening_of(lane, (cardinality(batch.ids) = 1 AND lane = batch.lanes[1])::int, now_ms)
+    FROM unnest(batch.to_lanes) AS lane);
+  IF batch.keeps IS NULL AND NOT EXISTS (
     SELECT FROM unnest(openings) WITH ORDINALITY AS opening (allowance, priority, submitted_at, task, n)
     WHERE opening.task IS NOT NULL
-      OR opening.allowance < (SELECT count(*) FROM unnest(nexts) AS next WHERE next = opening.n)
+      OR opening.allowance < (SELECT count(*) FROM unnest(batch.nexts) AS next WHERE next = opening.n)
   ) THEN
     RETURN NULL;
   END IF;
 
   allowances := ARRAY(SELECT opening.allowance FROM unnest(openings) AS opening);
   FOR item IN
-    SELECT run.n, run.next, coalesce(run.keep, keeps IS NULL) AS keep, task.priority, task.submitted_at, task.id
-    FROM unnest(ids, rounds, admit.advances, nexts, keeps) WITH ORDINALITY AS run (id, round, advances, next, keep, n)
+    SELECT run.n, run.next, coalesce(run.keep, batch.keeps IS NULL) AS keep, task.priority, task.submitted_at, task.id
+    FROM redrive.advances_in(batch) AS run
     JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
-      AND task.round = run.round AND task.advances = coalesce(run.advances, admit.advances[1])
-      AND NOT task.cancel_requested
-    WHERE run.next IS NOT NULL
+      AND task.round = run.round AND task.advances = run.advances AND NOT task.cancel_requested
     ORDER BY run.n
   LOOP
     CONTINUE WHEN allowances[item.next] = 0 OR coalesce((-item.priority, item.submitted_at, item.id) > (
@@ -109,11 +106,11 @@ $$;
 
 -- Of the items that their lanes admit, those that the shared limits of these lanes admit too.
 CREATE OR REPLACE FUNCTION redrive.admit_shared(
-  nexts int[], lanes bigint[], to_lanes bigint[], costs text[], admitted boolean[], now_ms bigint
+  batch redrive.settlement_columns, admitted boolean[], now_ms bigint
 ) RETURNS boolean[] LANGUAGE plpgsql AS $$
 DECLARE
   to_shared bigint[] := ARRAY(
-    SELECT (SELECT its.shared FROM redrive.lane AS its WHERE its.id = lane) FROM unnest(to_lanes) AS lane);
+    SELECT (SELECT its.shared FROM redrive.lane AS its WHERE its.id = lane) FROM unnest(batch.to_lanes) AS lane);
   shareds bigint[];
   leaving bigint;
   payment record;
@@ -123,11 +120,11 @@ BEGIN
   END IF;
   shareds := ARRAY(
     SELECT CASE WHEN coalesce(admitted[run.n], true) THEN to_shared[run.next] END
-    FROM unnest(nexts) WITH ORDINALITY AS run (next, n) ORDER BY run.n);
-  IF cardinality(nexts) = 1 THEN
-    leaving := (SELECT its.shared FROM redrive.lane AS its WHERE its.id = lanes[1]);
+    FROM unnest(batch.nexts) WITH ORDINALITY AS run (next, n) ORDER BY run.n);
+  IF cardinality(batch.nexts) = 1 THEN
+    leaving := (SELECT its.shared FROM redrive.lane AS its WHERE its.id = batch.lanes[1]);
   END IF;
-  payment := redrive.pay(shareds, costs, leaving, now_ms);
+  payment := redrive.pay(shareds, batch.costs, leaving, now_ms);
   RETURN ARRAY(
     SELECT coalesce(admitted[run.n], true) AND run.is_paid
     FROM unnest(payment.paid) WITH ORDINALITY AS run (is_paid, n) ORDER BY run.n);
@@ -136,19 +133,19 @@ $$;
 
 -- Whether the order of a batch decides which items are kept: more ask to be than may run at once in their next lane, and
 -- tasks that leave it make room.
-CREATE OR REPLACE FUNCTION redrive.is_room_scarce(nexts int[], to_lanes bigint[], now_ms bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION redrive.is_room_scarce(batch redrive.settlement_columns, now_ms bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (
-    SELECT FROM unnest(to_lanes) WITH ORDINALITY AS named (lane, n)
+    SELECT FROM unnest(batch.to_lanes) WITH ORDINALITY AS named (lane, n)
     JOIN redrive.lane AS its ON its.id = ANY (ARRAY[named.lane])
     WHERE (its.concurrency IS NOT NULL OR its.ramp IS NOT NULL) AND NOT its.paused AND its.held_until <= now_ms
-      AND redrive.allowance(its, now_ms) < (SELECT count(*) FROM unnest(nexts) AS next WHERE next = named.n)
+      AND redrive.allowance(its, now_ms) < (SELECT count(*) FROM unnest(batch.nexts) AS next WHERE next = named.n)
   ) OR EXISTS (
-    SELECT FROM unnest(to_lanes) AS named (lane)
+    SELECT FROM unnest(batch.to_lanes) AS named (lane)
     CROSS JOIN LATERAL (SELECT lane.shared FROM redrive.lane WHERE lane.id = named.lane OFFSET 0) AS its
     JOIN redrive.shared_limit AS this ON this.id = ANY (ARRAY[its.shared])
-    WHERE this.limits::jsonb ? 'concurrency' AND redrive.shared_room(this) < cardinality(nexts)
+    WHERE this.limits::jsonb ? 'concurrency' AND redrive.shared_room(this) < cardinality(batch.nexts)
   );
 END
 $$;
@@ -167,36 +164,31 @@ $$;
 -- time that it is handed back: it would have to be handed back as often to be taken for one that waited from the start.
 CREATE OR REPLACE FUNCTION redrive.rounds_to_wait() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1024';
 
--- Advances items, given column by column as `settle` takes them: writes their rows, the ledger and the counts. Leaves those alone that somebody asked to cancel. Returns the positions of those
--- kept and those that wait now, the argument of `ramp_up`, and the ids of those that are still in a group.
+-- Advances the items of a batch: writes their rows, the ledger and the counts. Leaves those alone that somebody asked to
+-- cancel. Returns the positions of those kept and of those that wait now, the argument of `ramp_up`, what `note_answers` and
+-- `note_attempts` are told where something counts it, and the ids of those that are still in a group.
 CREATE OR REPLACE FUNCTION redrive.advance(
-  ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], releases text[], nexts int[], to_lanes bigint[], costs text[], details json[],
-  admitted boolean[], now_ms bigint, OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[], OUT attempts json, OUT grouped text[]
+  batch redrive.settlement_columns, admitted boolean[], now_ms bigint,
+  OUT kept int[], OUT queued int[], OUT ends json, OUT from_lanes bigint[], OUT attempts json, OUT grouped text[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
-  origins bigint[] := ARRAY(SELECT DISTINCT lane FROM unnest(lanes) AS lane);
+  origins bigint[] := ARRAY(SELECT DISTINCT lane FROM unnest(batch.lanes) AS lane);
   categories text[] := redrive.categories_of(origins);
   has constant record := redrive.has_any();
 BEGIN
   WITH item AS (
     UPDATE redrive.task
-    SET lane = to_lanes[run.next], advances = task.advances + 1,
+    SET lane = batch.to_lanes[run.next], advances = task.advances + 1,
       round = task.round + redrive.rounds_to_wait() * (NOT coalesce(admitted[run.n], true))::int,
-      changed_at = now_ms, started_at = now_ms, entries = entries + (coalesce(run.attempt, numbers[1]) > 0)::int, attempts = 0,
-      deferrals = 0, losses = 0, undecided = false, previous_delay = NULL, error_class = NULL, error_code = NULL,
-      error_message = NULL, value = run.value, cost = run.cost
-    FROM unnest(ids, rounds, advance.advances, lanes, results, numbers, advance.began, advance.took, workers, versions,
-      calls, releases, nexts, costs, details) WITH ORDINALITY AS run (id, round, advances, lane, value, attempt, began,
-      took, worker, version, call, release, next, cost, details, n)
-    WHERE run.next IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
-      AND task.round = run.round AND task.advances = coalesce(run.advances, advance.advances[1]) AND NOT task.cancel_requested
+      changed_at = now_ms, started_at = now_ms, entries = entries + (run.attempt > 0)::int, attempts = 0, deferrals = 0,
+      losses = 0, undecided = false, previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL,
+      value = run.result, cost = run.cost
+    FROM redrive.advances_in(batch) AS run
+    WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+      AND task.round = run.round AND task.advances = run.advances AND NOT task.cancel_requested
     RETURNING run.n, task.id, task.lane, task.priority, task.submitted_at, task.entries, task.round = run.round AS is_kept,
-      task.failure_group, coalesce(run.lane, lanes[1]) AS from_lane, coalesce(run.attempt, numbers[1]) AS attempt,
-      coalesce(run.began, advance.began[1]) AS began, coalesce(run.took, advance.took[1]) AS took, coalesce(run.worker, workers[1]) AS worker, run.details AS more,
-      CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END AS version,
-      CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END AS call,
-      CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END AS release
+      task.failure_group, run.lane AS from_lane, run.attempt, run.began, run.took, run.worker, run.version, run.call,
+      run.release, run.details AS more
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, error_class, error_code,
       retry_after, error, random, policy, category, version, call, trace, release)
@@ -230,34 +222,25 @@ BEGIN
 END
 $$;
 
--- Ends the items among these that somebody asked to cancel. Returns their positions.
-CREATE OR REPLACE FUNCTION redrive.cancel_instead(
-  ids text[], rounds int[], advances int[], numbers int[], began bigint[], took bigint[], workers text[], versions text[],
-  calls text[], releases text[], nexts int[], details json[], now_ms bigint
-) RETURNS int[] LANGUAGE plpgsql AS $$
+-- Ends the items of a batch that somebody asked to cancel. Returns their positions.
+CREATE OR REPLACE FUNCTION redrive.cancel_instead(batch redrive.settlement_columns, now_ms bigint) RETURNS int[]
+LANGUAGE plpgsql AS $$
 DECLARE
   outcomes json;
   groups json;
 BEGIN
   SELECT json_agg(json_build_object(
-    'n', run.n, 'id', run.id, 'round', run.round, 'advances', task.advances, 'type', 'advanced',
-    'attempt', nullif(coalesce(run.attempt, numbers[1]), 0), 'began', coalesce(run.began, cancel_instead.began[1]),
-    'ended', coalesce(run.began, cancel_instead.began[1]) + coalesce(run.took, cancel_instead.took[1]),
-    'worker', coalesce(run.worker, workers[1]),
-    'version', CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END,
-    'call', CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END,
-    'release', CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END,
-    'error_class', run.more -> 'error_class', 'error_code', run.more -> 'error_code',
-    'retry_after', run.more -> 'retry_after', 'error', run.more -> 'error', 'random', run.more -> 'random',
-    'policy', run.more -> 'policy', 'trace', run.more -> 'trace', 'failure_group', run.more -> 'failure_group'
-  )), json_agg(run.more -> 'group') FILTER (WHERE run.more -> 'group' IS NOT NULL) INTO outcomes, groups
-  FROM unnest(ids, rounds, cancel_instead.advances, numbers, cancel_instead.began, cancel_instead.took, workers, versions,
-    calls, releases, nexts, details) WITH ORDINALITY
-    AS run (id, round, advances, attempt, began, took, worker, version, call, release, next, more, n)
+    'n', run.n, 'id', run.id, 'round', run.round, 'advances', run.advances, 'type', 'advanced',
+    'attempt', nullif(run.attempt, 0), 'began', run.began, 'ended', run.began + run.took, 'worker', run.worker,
+    'version', run.version, 'call', run.call, 'release', run.release,
+    'error_class', run.details -> 'error_class', 'error_code', run.details -> 'error_code',
+    'retry_after', run.details -> 'retry_after', 'error', run.details -> 'error', 'random', run.details -> 'random',
+    'policy', run.details -> 'policy', 'trace', run.details -> 'trace',
+    'failure_group', run.details -> 'failure_group'
+  )), json_agg(run.details -> 'group') FILTER (WHERE run.details -> 'group' IS NOT NULL) INTO outcomes, groups
+  FROM redrive.advances_in(batch) AS run
   JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
-    AND task.round = run.round AND task.advances = coalesce(run.advances, cancel_instead.advances[1])
-    AND task.cancel_requested
-  WHERE run.next IS NOT NULL;
+    AND task.round = run.round AND task.advances = run.advances AND task.cancel_requested;
   IF outcomes IS NULL THEN
     RETURN '{}';
   END IF;
@@ -265,19 +248,19 @@ BEGIN
 END
 $$;
 
--- Finds items that have advanced already: the settlement is repeated, since its answer was lost. `done` are positions that
--- advanced just now. Returns the positions of those that their worker still keeps, each with the time at which it
--- advanced, as [position, time], and of those that wait since then.
+-- Finds items of a batch that have advanced already: the settlement is repeated, since its answer was lost. `done` are
+-- positions that advanced just now. Returns the positions of those that their worker still keeps, each with the time at
+-- which it advanced, as [position, time], and of those that wait since then.
 CREATE OR REPLACE FUNCTION redrive.advanced_before(
-  ids text[], rounds int[], advances int[], nexts int[], to_lanes bigint[], done int[], OUT kept json, OUT queued int[]
+  batch redrive.settlement_columns, done int[], OUT kept json, OUT queued int[]
 ) LANGUAGE plpgsql AS $$
 BEGIN
   SELECT json_agg(json_build_array(run.n, task.changed_at)) FILTER (WHERE task.round = run.round),
     array_agg(run.n) FILTER (WHERE task.round <> run.round)
   INTO kept, queued
-  FROM unnest(ids, rounds, advanced_before.advances, nexts) WITH ORDINALITY AS run (id, round, advances, next, n)
+  FROM redrive.advances_in(batch) AS run
   JOIN redrive.task ON task.id = ANY (ARRAY[run.id])
-    AND task.advances = coalesce(run.advances, advanced_before.advances[1]) + 1 AND task.lane = to_lanes[run.next]
+    AND task.advances = run.advances + 1 AND task.lane = batch.to_lanes[run.next]
   WHERE run.n <> ALL (done) AND (
     task.state = redrive.state_running() AND task.round = run.round
     -- Nothing but the advance has happened to it, or it was cancelled while it waited.
@@ -292,22 +275,20 @@ BEGIN
 END
 $$;
 
--- Settles the advances of a batch, given column by column as `settle` takes them: the rows with a `next`. Returns the
--- positions of those that are kept and those that have left their worker, now and before (see `advanced_before`).
+-- Settles the advances of a batch. Returns the positions of those that are kept and those that have left their worker, now
+-- and before (see `advanced_before`).
 CREATE OR REPLACE FUNCTION redrive.settle_advances(
-  ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], releases text[], nexts int[], to_lanes bigint[], keeps boolean[], costs text[],
-  details json[], now_ms bigint, OUT kept int[], OUT gone int[], OUT kept_before json, OUT gone_before int[]
+  batch redrive.settlement_columns, now_ms bigint,
+  OUT kept int[], OUT gone int[], OUT kept_before json, OUT gone_before int[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   done record;
-  admitted boolean[] := redrive.admit(ids, rounds, advances, lanes, nexts, to_lanes, keeps, now_ms);
+  admitted boolean[] := redrive.admit(batch, now_ms);
 BEGIN
   IF redrive.is_any_binding(now_ms) THEN
-    admitted := redrive.admit_shared(nexts, lanes, to_lanes, costs, admitted, now_ms);
+    admitted := redrive.admit_shared(batch, admitted, now_ms);
   END IF;
-  done := redrive.advance(ids, rounds, advances, lanes, results, numbers, began, took, workers, versions, calls,
-    releases, nexts, to_lanes, costs, details, admitted, now_ms);
+  done := redrive.advance(batch, admitted, now_ms);
   kept := coalesce(done.kept, '{}');
   gone := coalesce(done.queued, '{}');
   IF done.grouped IS NOT NULL THEN
@@ -328,10 +309,9 @@ BEGIN
       now_ms)
     FROM json_array_elements(done.attempts) AS run;
   END IF;
-  IF cardinality(kept) + cardinality(gone) < (SELECT count(next) FROM unnest(nexts) AS next) THEN
-    gone := gone || redrive.cancel_instead(ids, rounds, advances, numbers, began, took, workers, versions, calls,
-      releases, nexts, details, now_ms);
-    done := redrive.advanced_before(ids, rounds, advances, nexts, to_lanes, kept || gone);
+  IF cardinality(kept) + cardinality(gone) < redrive.count_advances(batch) THEN
+    gone := gone || redrive.cancel_instead(batch, now_ms);
+    done := redrive.advanced_before(batch, kept || gone);
     kept_before := done.kept;
     gone_before := done.queued;
   END IF;
@@ -341,13 +321,17 @@ $$;
 -- Advances new items whose first attempt was made elsewhere, given as `settle_outcomes` takes outcomes, with `to`, `value` and
 -- `cost`. Other outcomes are left out.
 CREATE OR REPLACE FUNCTION redrive.advance_tried(tried json, now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  batch redrive.settlement_columns;
 BEGIN
-  PERFORM redrive.settle_advances(
-    array_agg(id), array_agg(round), array_agg(0), array_agg(lane), array_agg(value), array_agg(coalesce(attempt, 0)),
-    array_agg(began), array_agg(ended - began), array_agg(worker), array_agg(version), array_agg(call),
-    array_agg(release), array_agg(n),
-    redrive.lanes_after(json_agg(json_build_object('n', n, 'lane', lane, 'category', category))),
-    array_agg(false), array_agg(cost), array_agg(entry), now_ms)
+  SELECT array_agg(id), array_agg(round), array_agg(0), array_agg(lane), array_agg(value), array_agg(coalesce(attempt, 0)),
+    array_agg(began), array_agg(ended - began), array_agg(worker), array_agg(version), array_agg(call), array_agg(release),
+    array_agg(n), array_agg(false), array_agg(cost), array_agg(entry),
+    json_agg(json_build_object('n', n, 'lane', lane, 'category', category))
+  INTO batch.ids, batch.rounds, batch.advances, batch.lanes, batch.results, batch.attempts,
+    batch.began, batch.took, batch.workers, batch.versions, batch.calls, batch.releases,
+    batch.nexts, batch.keeps, batch.costs, batch.details,
+    batch.next_lanes
   FROM (
     SELECT run.*, task.lane, given.entry, row_number() OVER ()::int AS n
     FROM json_array_elements(tried -> 'outcomes') AS own (fields)
@@ -357,7 +341,10 @@ BEGIN
     JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.round = run.round
     WHERE run.type = 'advanced'
   ) AS item (id, round, type, category, value, cost, attempt, began, ended, worker, version, call, release, lane,
-    entry, n)
-  HAVING count(*) > 0;
+    entry, n);
+  IF batch.ids IS NOT NULL THEN
+    batch.to_lanes := redrive.lanes_after(batch.next_lanes);
+    PERFORM redrive.settle_advances(batch, now_ms);
+  END IF;
 END
 $$;

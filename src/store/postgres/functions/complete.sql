@@ -6,15 +6,20 @@ CREATE OR REPLACE FUNCTION redrive.complete(
 ) RETURNS boolean LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
-  settled int[];
+  batch redrive.settlement_columns;
+  done record;
 BEGIN
-  SELECT done.settled INTO settled
-  FROM redrive.task CROSS JOIN redrive.claim CROSS JOIN LATERAL redrive.succeed(
-    ARRAY[of_id], ARRAY[of_round], ARRAY[of_advances], ARRAY[of_result], ARRAY[task.attempts + 1],
-    ARRAY[greatest(claim.at, task.changed_at)], ARRAY[now_ms - greatest(claim.at, task.changed_at)],
-    ARRAY[claim.worker], NULL, NULL, ARRAY[redrive.release_of(claim.worker)], NULL, now_ms) AS done
+  SELECT ARRAY[task.id], ARRAY[of_round], ARRAY[of_advances], ARRAY[of_result], ARRAY[task.attempts + 1],
+    ARRAY[began.at], ARRAY[now_ms - began.at], ARRAY[claim.worker], ARRAY[redrive.release_of(claim.worker)]
+  INTO batch.ids, batch.rounds, batch.advances, batch.results, batch.attempts,
+    batch.began, batch.took, batch.workers, batch.releases
+  FROM redrive.task CROSS JOIN redrive.claim CROSS JOIN LATERAL (SELECT greatest(claim.at, task.changed_at) AS at) AS began
   WHERE task.id = of_id AND claim.id = of_claim;
-  UPDATE redrive.task SET round = of_round WHERE id = of_id AND settled IS NOT NULL;
-  RETURN settled IS NOT NULL;
+  done := redrive.succeed(batch, now_ms);
+  IF done.settled IS NULL THEN
+    RETURN false;
+  END IF;
+  UPDATE redrive.task SET round = of_round WHERE id = of_id;
+  RETURN true;
 END
 $$;

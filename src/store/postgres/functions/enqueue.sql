@@ -68,8 +68,7 @@ $$;
 -- The times that order new tasks in their lanes, at least one of which is ordered. There, a task that brings no time comes
 -- after all that are there and all that were given before it: clocks may go back, and many tasks come in one millisecond.
 CREATE OR REPLACE FUNCTION redrive.in_order(
-  lane_ids bigint[], ordered boolean[], ids text[], lane_numbers int[], priorities float8[], submitted bigint[],
-  now_ms bigint
+  batch redrive.new_task_columns, lane_ids bigint[], ordered boolean[], now_ms bigint
 ) RETURNS bigint[] LANGUAGE sql STABLE AS $$
   SELECT array_agg(coalesce(given, CASE WHEN ordered[lane] THEN
     greatest(now_ms, redrive.last_place(lane_ids[lane], priority) + 1, given_before + 1) + timeless - 1
@@ -77,9 +76,9 @@ CREATE OR REPLACE FUNCTION redrive.in_order(
   FROM (
     SELECT *, max(given) OVER so_far AS given_before, count(*) FILTER (WHERE given IS NULL) OVER so_far AS timeless
     FROM (
-      SELECT n, submitted[n] AS given, coalesce(lane_numbers[n], lane_numbers[1]) AS lane,
-        coalesce(priorities[n], 0) AS priority
-      FROM generate_subscripts(ids, 1) AS n
+      SELECT n, batch.submitted[n] AS given, coalesce(batch.lane_numbers[n], batch.lane_numbers[1]) AS lane,
+        coalesce(batch.priorities[n], 0) AS priority
+      FROM generate_subscripts(batch.ids, 1) AS n
     ) AS new
     WINDOW so_far AS (PARTITION BY lane, priority ORDER BY n)
   ) AS placed
@@ -91,74 +90,72 @@ CREATE OR REPLACE FUNCTION redrive.first_round() RETURNS int LANGUAGE sql VOLATI
 $$;
 
 -- Adds tasks whose ids cannot be taken, to lanes that are not ordered. Without a check for conflicts, and with a statement
--- for each table, a row costs a third less. Columns are as `enqueue` takes them.
+-- for each table, a row costs a third less.
 CREATE OR REPLACE FUNCTION redrive.add_new(
-  lane_ids bigint[], ids text[], lane_numbers int[], priorities float8[], due bigint[], payloads text[], costs text[],
-  traceparents text[], now_ms bigint
+  batch redrive.new_task_columns, lane_ids bigint[], now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent)
-  SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])], coalesce(new.priority, 0), now_ms,
+  SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])], coalesce(new.priority, 0), now_ms,
     greatest(now_ms, new.due), now_ms, coalesce(new.due, now_ms), new.payload, new.cost, new.traceparent
-  FROM unnest(ids, lane_numbers, priorities, due, payloads, costs, traceparents)
+  FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.due, batch.payloads, batch.costs, batch.traceparents)
     AS new (id, lane, priority, due, payload, cost, traceparent);
 
   INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
-  SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
+  SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])],
     redrive.waiting_state(coalesce(new.due <= now_ms, true), false), coalesce(new.priority, 0), now_ms,
     coalesce(new.due, now_ms)
-  FROM unnest(ids, lane_numbers, priorities, due) AS new (id, lane, priority, due);
+  FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.due) AS new (id, lane, priority, due);
 
   IF cardinality(lane_ids) = 1 THEN
-    INSERT INTO redrive.tally (lane, waiting) VALUES (lane_ids[1], cardinality(ids));
+    INSERT INTO redrive.tally (lane, waiting) VALUES (lane_ids[1], cardinality(batch.ids));
   ELSE
     INSERT INTO redrive.tally (lane, waiting)
-    SELECT lane_ids[number], count(*) FROM unnest(lane_numbers) AS number GROUP BY number;
+    SELECT lane_ids[number], count(*) FROM unnest(batch.lane_numbers) AS number GROUP BY number;
   END IF;
 END
 $$;
 
--- Adds tasks, given column by column. `lane_numbers` refer to the `n` of `lanes`; its first element also stands for
--- those that are absent. Tasks with a round were tried elsewhere: the outcomes in `tried` decide where they stand. Where
--- `are_new`, the ids were made for these tasks, and they bring no time of their own. Returns the ids of the new tasks as a
--- JSON array, or NULL if all are new.
-CREATE OR REPLACE FUNCTION redrive.enqueue(
-  lanes json, ids text[], are_new boolean, lane_numbers int[], priorities float8[], submitted bigint[], due bigint[],
-  payloads text[], costs text[], traceparents text[], rounds int[], tried_for bigint[], tried json, at bigint
-) RETURNS text LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
+-- Adds tasks, given as JSON of `redrive.new_task_columns`, save for one column: payloads may be long, and JSON takes a third
+-- more to read them. Returns the ids of the new tasks as a JSON array, or NULL if all
+-- are new.
+CREATE OR REPLACE FUNCTION redrive.enqueue(columns json, payloads text[], at bigint) RETURNS text
+LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
+  batch redrive.new_task_columns := json_populate_record(NULL::redrive.new_task_columns, columns);
   lane_ids bigint[];
   ordered boolean[];
   answer text;
 BEGIN
-  PERFORM redrive.make_lanes(lanes);
+  batch.payloads := payloads;
+  PERFORM redrive.make_lanes(batch.lanes);
   SELECT array_agg(lane.id ORDER BY new.n), array_agg(lane.ordered ORDER BY new.n) INTO lane_ids, ordered
-  FROM json_to_recordset(lanes) AS new (n int, kind text, category text, key text)
+  FROM json_to_recordset(batch.lanes) AS new (n int, kind text, category text, key text)
   CROSS JOIN LATERAL (
     SELECT its.id, its.ordered FROM redrive.lane AS its
     WHERE its.kind = new.kind AND its.category = new.category AND its.key = new.key
     OFFSET 0
   ) AS lane;
-  IF are_new AND true <> ALL (ordered) THEN
-    PERFORM redrive.add_new(
-      lane_ids, ids, lane_numbers, priorities, due, payloads, costs, traceparents, now_ms);
+  IF batch.are_new AND true <> ALL (ordered) THEN
+    PERFORM redrive.add_new(batch, lane_ids, now_ms);
     RETURN NULL;
   END IF;
   IF true = ANY (ordered) THEN
-    submitted := redrive.in_order(lane_ids, ordered, ids, lane_numbers, priorities, submitted, now_ms);
+    batch.submitted := redrive.in_order(batch, lane_ids, ordered, now_ms);
   END IF;
 
   WITH added_task AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload,
       cost, traceparent)
-    SELECT new.id, lane_ids[coalesce(new.lane, lane_numbers[1])],
+    SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])],
       coalesce(new.round, redrive.first_round()),
       coalesce(new.priority, 0),
       coalesce(new.submitted_at, now_ms),
       greatest(now_ms, new.due) - coalesce(new.tried_for, 0), now_ms,
       CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END, new.payload, new.cost, new.traceparent
-    FROM unnest(ids, lane_numbers, priorities, submitted, due, payloads, costs, traceparents, rounds, tried_for)
+    FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.submitted, batch.due, batch.payloads, batch.costs,
+      batch.traceparents, batch.rounds, batch.tried_for)
       AS new (id, lane, priority, submitted_at, due, payload, cost, traceparent, round, tried_for)
     ON CONFLICT (id) DO NOTHING
     RETURNING id, lane, priority, submitted_at, next_at
@@ -170,10 +167,11 @@ BEGIN
     INSERT INTO redrive.tally (lane, waiting, running)
     SELECT lane, count(next_at), count(*) - count(next_at) FROM added_task GROUP BY lane
   )
-  SELECT CASE WHEN count(*) < cardinality(ids) THEN coalesce(json_agg(id), '[]')::text END INTO answer FROM added_task;
-  IF tried IS NOT NULL THEN
-    PERFORM redrive.settle_outcomes(tried, now_ms);
-    PERFORM redrive.advance_tried(tried, now_ms);
+  SELECT CASE WHEN count(*) < cardinality(batch.ids) THEN coalesce(json_agg(id), '[]')::text END INTO answer
+  FROM added_task;
+  IF batch.tried IS NOT NULL THEN
+    PERFORM redrive.settle_outcomes(batch.tried, now_ms);
+    PERFORM redrive.advance_tried(batch.tried, now_ms);
   END IF;
   RETURN answer;
 END
@@ -192,10 +190,11 @@ BEGIN
   SELECT lane.id, lane.ordered INTO its FROM redrive.lane
   WHERE lane.kind = of_kind AND lane.category = of_category AND lane.key = of_key AND lane.retired IS NULL;
   IF its.ordered IS DISTINCT FROM false THEN
-    RETURN redrive.enqueue(
-      json_build_array(json_build_object('n', 1, 'kind', of_kind, 'category', of_category, 'key', of_key)), ARRAY[of_id],
-      false, ARRAY[1], ARRAY[of_priority], ARRAY[submitted], ARRAY[due], ARRAY[of_payload], ARRAY[of_cost],
-      ARRAY[of_traceparent], NULL, NULL, NULL, at) IS NULL;
+    RETURN redrive.enqueue(json_build_object(
+      'lanes', json_build_array(json_build_object('n', 1, 'kind', of_kind, 'category', of_category, 'key', of_key)),
+      'ids', ARRAY[of_id], 'lane_numbers', ARRAY[1], 'priorities', ARRAY[of_priority], 'submitted', ARRAY[submitted],
+      'due', ARRAY[due], 'costs', ARRAY[of_cost], 'traceparents', ARRAY[of_traceparent]
+    ), ARRAY[of_payload], at) IS NULL;
   END IF;
 
   INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent)

@@ -22,22 +22,60 @@ CREATE OR REPLACE FUNCTION redrive.has_any(
   OUT ramps boolean, OUT shared_limits boolean, OUT budgets boolean, OUT open_gates boolean
 ) LANGUAGE plpgsql AS $$
 BEGIN
-  ramps := EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL);
-  shared_limits := EXISTS (SELECT FROM redrive.shared_limit);
-  budgets := EXISTS (SELECT FROM redrive.budget);
-  open_gates := budgets AND EXISTS (SELECT FROM redrive.budget WHERE is_open);
+  SELECT EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL), EXISTS (SELECT FROM redrive.shared_limit),
+    EXISTS (SELECT FROM redrive.budget), EXISTS (SELECT FROM redrive.budget WHERE is_open)
+  INTO ramps, shared_limits, budgets, open_gates;
 END
 $$;
 
--- Settles successes whose attempt is described by its time, worker, version, call and release alone: it is kept in the
--- task's own row. Given column by column, which is much cheaper to read than JSON; rows with a `next` are not successes. The first
--- element of `advances`, `numbers`, `began`, `took` and `workers` also stands for those that are absent; `versions`,
--- `calls` and `releases` may have a single element, for all. Returns the positions, from 1, of those that were still in their round,
--- and the argument of `ramp_up`.
+-- The plain successes of a batch: the rows that do not advance. Of a column in which every row has a value, the first also
+-- stands for those that are absent. A version, call or release that comes alone is that of all rows.
+CREATE OR REPLACE FUNCTION redrive.successes_in(batch redrive.settlement_columns) RETURNS TABLE (
+  n int, id text, round int, advances int, result text, attempt int, began bigint, took bigint, worker text, version text,
+  call text, release text
+) LANGUAGE sql IMMUTABLE AS $$
+  SELECT run.n::int, run.id, run.round, coalesce(run.advances, batch.advances[1]), run.result,
+    coalesce(run.attempt, batch.attempts[1]), coalesce(run.began, batch.began[1]), coalesce(run.took, batch.took[1]),
+    coalesce(run.worker, batch.workers[1]),
+    CASE cardinality(batch.versions) WHEN 1 THEN batch.versions[1] ELSE run.version END,
+    CASE cardinality(batch.calls) WHEN 1 THEN batch.calls[1] ELSE run.call END,
+    CASE cardinality(batch.releases) WHEN 1 THEN batch.releases[1] ELSE run.release END
+  FROM unnest(batch.ids, batch.rounds, batch.advances, batch.results, batch.attempts, batch.began, batch.took,
+    batch.workers, batch.versions, batch.calls, batch.releases, batch.nexts)
+    WITH ORDINALITY AS run (id, round, advances, result, attempt, began, took, worker, version, call, release, next, n)
+  WHERE run.next IS NULL
+$$;
+
+-- The same of the advances. Successes are read without the columns that only advances have, since every column costs.
+CREATE OR REPLACE FUNCTION redrive.advances_in(batch redrive.settlement_columns) RETURNS TABLE (
+  n int, id text, round int, advances int, lane bigint, result text, attempt int, began bigint, took bigint, worker text,
+  version text, call text, release text, next int, keep boolean, cost text, details json
+) LANGUAGE sql IMMUTABLE AS $$
+  SELECT run.n::int, run.id, run.round, coalesce(run.advances, batch.advances[1]), coalesce(run.lane, batch.lanes[1]),
+    run.result, coalesce(run.attempt, batch.attempts[1]), coalesce(run.began, batch.began[1]),
+    coalesce(run.took, batch.took[1]), coalesce(run.worker, batch.workers[1]),
+    CASE cardinality(batch.versions) WHEN 1 THEN batch.versions[1] ELSE run.version END,
+    CASE cardinality(batch.calls) WHEN 1 THEN batch.calls[1] ELSE run.call END,
+    CASE cardinality(batch.releases) WHEN 1 THEN batch.releases[1] ELSE run.release END,
+    run.next, run.keep, run.cost, run.details
+  FROM unnest(batch.ids, batch.rounds, batch.advances, batch.lanes, batch.results, batch.attempts, batch.began, batch.took,
+    batch.workers, batch.versions, batch.calls, batch.releases, batch.nexts, batch.keeps, batch.costs, batch.details)
+    WITH ORDINALITY AS run (id, round, advances, lane, result, attempt, began, took, worker, version, call, release, next,
+      keep, cost, details, n)
+  WHERE run.next IS NOT NULL
+$$;
+
+-- How many rows of a batch advance.
+CREATE OR REPLACE FUNCTION redrive.count_advances(batch redrive.settlement_columns) RETURNS int LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(num_nonnulls(VARIADIC batch.nexts), 0)
+$$;
+
+-- Settles the plain successes of a batch: each attempt is described by its time, worker, version,
+-- call and release alone, and is kept in the task's own row. Returns the positions, from 1, of those that were still in their
+-- round, the argument of `ramp_up`, and those of `note_answers` and `note_attempts` where something counts them.
 CREATE OR REPLACE FUNCTION redrive.succeed(
-  ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], releases text[], nexts int[], now_ms bigint, OUT settled int[], OUT ends json,
-  OUT lanes bigint[], OUT counts redrive.attempt_count[]
+  batch redrive.settlement_columns, now_ms bigint,
+  OUT settled int[], OUT ends json, OUT lanes bigint[], OUT counts redrive.attempt_count[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   items text[];
@@ -46,19 +84,13 @@ BEGIN
   WITH succeeded_task AS (
     UPDATE redrive.task
     SET state = redrive.state_succeeded(), round = task.round + 1, changed_at = now_ms, result = run.result,
-      worker = coalesce(run.worker, workers[1]), ran_from = coalesce(run.began, succeed.began[1]),
-      ran_to = coalesce(run.began, succeed.began[1]) + coalesce(run.took, succeed.took[1]),
-      ran_attempt = coalesce(run.attempt, numbers[1]), entries = entries + 1, attempts = 0,
-      deferrals = 0, losses = 0, undecided = false, cancel_requested = false, previous_delay = NULL, error_class = NULL,
-      error_code = NULL, error_message = NULL, failure_state = NULL, failure_at = NULL, value = NULL,
-      version = CASE cardinality(versions) WHEN 1 THEN versions[1] ELSE run.version END,
-      call = CASE cardinality(calls) WHEN 1 THEN calls[1] ELSE run.call END,
-      release = CASE cardinality(releases) WHEN 1 THEN releases[1] ELSE run.release END
-    FROM unnest(ids, rounds, succeed.advances, results, numbers, succeed.began, succeed.took, workers, versions, calls,
-      releases, nexts) WITH ORDINALITY
-      AS run (id, round, advances, result, attempt, began, took, worker, version, call, release, next, n)
-    WHERE run.next IS NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
-      AND task.round = run.round AND task.advances = coalesce(run.advances, succeed.advances[1], task.advances)
+      worker = run.worker, ran_from = run.began, ran_to = run.began + run.took, ran_attempt = run.attempt,
+      entries = entries + 1, attempts = 0, deferrals = 0, losses = 0, undecided = false, cancel_requested = false,
+      previous_delay = NULL, error_class = NULL, error_code = NULL, error_message = NULL, failure_state = NULL,
+      failure_at = NULL, value = NULL, version = run.version, call = run.call, release = run.release
+    FROM redrive.successes_in(batch) AS run
+    WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
+      AND task.round = run.round AND task.advances = coalesce(run.advances, task.advances)
     RETURNING run.n, task.id, task.lane, task.ran_from, task.ran_attempt, task.operation, task.answered, task.failure_group
   ), noted AS (
     INSERT INTO redrive.operation_count (operation, passed, succeeded)
@@ -108,8 +140,8 @@ BEGIN
   WITH completed_task AS (
     UPDATE redrive.task SET round = task.round + 1
     FROM unnest(ids, rounds, acknowledge.advances, numbers) AS run (id, round, advances, n)
-    WHERE run.n IS NOT NULL AND task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_succeeded()
-      AND task.round = run.round AND task.advances = coalesce(run.advances, acknowledge.advances[1], task.advances)
+    WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_succeeded()
+      AND task.round = run.round AND task.advances = coalesce(run.advances, task.advances)
     RETURNING run.n, task.lane, task.ran_from, task.ran_attempt
   )
   SELECT array_agg(n), json_agg(json_build_object('lane', lane, 'began', ran_from)), array_agg(lane),
@@ -129,14 +161,11 @@ BEGIN
 END
 $$;
 
--- Settles the successes of a batch, as `succeed` takes them. Returns the positions of those that took effect.
-CREATE OR REPLACE FUNCTION redrive.settle_successes(
-  ids text[], rounds int[], advances int[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], releases text[], nexts int[], now_ms bigint
-) RETURNS int[] LANGUAGE plpgsql AS $$
+-- Settles the plain successes of a batch. Returns the positions of those that took effect.
+CREATE OR REPLACE FUNCTION redrive.settle_successes(batch redrive.settlement_columns, now_ms bigint) RETURNS int[]
+LANGUAGE plpgsql AS $$
 DECLARE
-  done record := redrive.succeed(
-    ids, rounds, advances, results, numbers, began, took, workers, versions, calls, releases, nexts, now_ms);
+  done record := redrive.succeed(batch, now_ms);
   succeeded int[] := coalesce(done.settled, '{}');
 BEGIN
   IF done.ends IS NOT NULL THEN
@@ -148,9 +177,10 @@ BEGIN
   IF done.counts IS NOT NULL THEN
     PERFORM redrive.note_attempts(done.counts, now_ms);
   END IF;
-  IF cardinality(succeeded) < cardinality(ids) - (SELECT count(next) FROM unnest(nexts) AS next) THEN
-    succeeded := succeeded || redrive.acknowledge(ids, rounds, advances, ARRAY(
-      SELECT CASE WHEN nexts[n] IS NULL THEN n END FROM generate_subscripts(ids, 1) AS n), now_ms);
+  IF cardinality(succeeded) < cardinality(batch.ids) - redrive.count_advances(batch) THEN
+    SELECT succeeded || redrive.acknowledge(array_agg(id), array_agg(round), array_agg(advances), array_agg(n), now_ms)
+    INTO succeeded
+    FROM redrive.successes_in(batch);
   END IF;
   RETURN succeeded;
 END
@@ -190,24 +220,20 @@ BEGIN
 END
 $$;
 
--- Settles a batch: plain successes and advances column by column (see `succeed`), all others as `settle_outcomes` takes them. Rows
--- with a `next` advance to that element of `next_lanes` (see `lanes_after`); their value is in `results`. `claims` and
--- `counts` tell how many successes and others belong to which claim; `item_claims` are the claims of the advances, and
--- `uses` what attempts took from shared limits (see `correct_uses`).
+-- Settles a batch, given as JSON of `redrive.settlement_columns`, save for one column: results may be long, and JSON takes
+-- a third more to read them.
 --
--- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded, is_any_budget, is_any_gate_open}. `settled` and `kept` are positions
--- in the columns, `kept_before` is [position, time] of advances that are repeated, `applied` are the numbers of others.
--- `is_any_bounded` tells that there are lanes where the end of one task may let another start. If the order of the batch
--- matters, nothing is done, and the answer is {is_order_needed}: the settlements have to come one by one.
-CREATE OR REPLACE FUNCTION redrive.settle(
-  ids text[], rounds int[], advances int[], lanes bigint[], results text[], numbers int[], began bigint[], took bigint[], workers text[],
-  versions text[], calls text[], releases text[], nexts int[], next_lanes json, keeps boolean[], costs text[],
-  details json[], item_claims bigint[], uses json, others json, claims bigint[], counts int[], at bigint
-) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
+-- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded, is_any_budget, is_any_gate_open}.
+-- `settled` and `kept` are positions in the columns, `kept_before` is [position, time] of advances that are repeated,
+-- `applied` are the numbers of others. `is_any_bounded` tells that there are lanes where the end of one task may let another
+-- start. If the order of the batch matters, nothing is done, and the answer is {is_order_needed}: the settlements have to
+-- come one by one.
+CREATE OR REPLACE FUNCTION redrive.settle(columns json, results text[], at bigint) RETURNS text
+LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
-  items int := 0;
-  to_lanes bigint[];
+  batch redrive.settlement_columns := json_populate_record(NULL::redrive.settlement_columns, columns);
+  advancing int := redrive.count_advances(batch);
   succeeded int[] := '{}';
   applied int[] := '{}';
   kept int[] := '{}';
@@ -215,45 +241,44 @@ DECLARE
   kept_before json;
   gone_before int[];
 BEGIN
-  IF nexts IS NOT NULL THEN
-    items := (SELECT count(next) FROM unnest(nexts) AS next);
-    to_lanes := redrive.lanes_after(next_lanes);
+  batch.results := results;
+  IF advancing > 0 THEN
+    batch.to_lanes := redrive.lanes_after(batch.next_lanes);
     -- Several lanes may lead to the same one.
-    nexts := ARRAY(
-      SELECT CASE WHEN next IS NOT NULL THEN array_position(to_lanes, to_lanes[next]) END FROM unnest(nexts) AS next);
-    IF (cardinality(ids) > 1 OR others IS NOT NULL) AND redrive.is_room_scarce(nexts, to_lanes, now_ms) THEN
+    batch.nexts := ARRAY(
+      SELECT CASE WHEN next IS NOT NULL THEN array_position(batch.to_lanes, batch.to_lanes[next]) END
+      FROM unnest(batch.nexts) AS next);
+    IF (cardinality(batch.ids) > 1 OR batch.others IS NOT NULL) AND redrive.is_room_scarce(batch, now_ms) THEN
       RETURN '{"is_order_needed":true}';
     END IF;
   END IF;
-  IF uses IS NOT NULL THEN
-    PERFORM redrive.correct_uses(uses, now_ms);
+  IF batch.uses IS NOT NULL THEN
+    PERFORM redrive.correct_uses(batch.uses, now_ms);
   END IF;
-  IF cardinality(ids) > items THEN
-    succeeded := redrive.settle_successes(
-      ids, rounds, advances, results, numbers, began, took, workers, versions, calls, releases, nexts, now_ms);
+  IF cardinality(batch.ids) > advancing THEN
+    succeeded := redrive.settle_successes(batch, now_ms);
   END IF;
-  IF others IS NOT NULL THEN
-    applied := redrive.settle_others(others, now_ms);
+  IF batch.others IS NOT NULL THEN
+    applied := redrive.settle_others(batch.others, now_ms);
   END IF;
-  IF items > 0 THEN
-    SELECT * INTO kept, gone, kept_before, gone_before FROM redrive.settle_advances(ids, rounds, advances, lanes,
-      results, numbers, began, took, workers, versions, calls, releases, nexts, to_lanes, keeps, costs, details, now_ms);
+  IF advancing > 0 THEN
+    SELECT * INTO kept, gone, kept_before, gone_before FROM redrive.settle_advances(batch, now_ms);
   END IF;
   -- Claims come last, so that nobody waits for a task while holding a lock on a claim. If some settlements were stale,
   -- the count stays too high.
   IF cardinality(succeeded) + cardinality(applied) + cardinality(kept) + cardinality(gone)
-    = items + (SELECT coalesce(sum(count), 0) FROM unnest(counts) AS count)
+    = advancing + (SELECT coalesce(sum(count), 0) FROM unnest(batch.counts) AS count)
   THEN
-    PERFORM redrive.settle_claims(claims, counts);
+    PERFORM redrive.settle_claims(batch.claims, batch.counts);
     PERFORM redrive.settle_claims(ARRAY[claim], ARRAY[count]) FROM (
-      SELECT coalesce(item_claims[n], item_claims[1]), count(*)::int FROM unnest(gone) AS n GROUP BY 1
+      SELECT coalesce(batch.item_claims[n], batch.item_claims[1]), count(*)::int FROM unnest(gone) AS n GROUP BY 1
     ) AS item_claim (claim, count);
   END IF;
   RETURN json_build_object(
-    'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', to_lanes,
+    'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', batch.to_lanes,
     'applied', applied, 'now', now_ms, 'is_any_budget', redrive.is_any_failure_budget(),
     'is_any_gate_open', EXISTS (SELECT FROM redrive.budget WHERE is_open),
-    'is_any_bounded', uses IS NOT NULL OR redrive.is_any_bounded()
+    'is_any_bounded', batch.uses IS NOT NULL OR redrive.is_any_bounded()
   )::text;
 END
 $$;
@@ -264,9 +289,8 @@ CREATE OR REPLACE FUNCTION redrive.plan_settlements() RETURNS void LANGUAGE plpg
 DECLARE
   none constant redrive.ended_attempt[] := '{}';
 BEGIN
-  PERFORM redrive.settle('{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, '{"outcomes": [], "groups": []}', '{}', '{}', NULL);
-  PERFORM redrive.settle_successes('{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0);
+  PERFORM redrive.settle('{"others": {"outcomes": [], "groups": []}}', NULL, NULL);
+  PERFORM redrive.settle_successes(json_populate_record(NULL::redrive.settlement_columns, '{"ids": []}'), 0);
   PERFORM redrive.is_any_group_missing('[]');
   PERFORM redrive.write_ended(none, NULL, NULL, 0);
   PERFORM redrive.count_failures(none, 0);

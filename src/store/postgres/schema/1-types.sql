@@ -97,3 +97,52 @@ CREATE TYPE redrive.ended_attempt AS (
 CREATE TYPE redrive.attempt_count AS (
   lane bigint, began bigint, answer text, failure text, is_first boolean, count bigint
 );
+
+-- Settlements, column by column. A worker sends them as JSON with these keys (src/store/postgres/settlement-batch.ts), without
+-- the columns of which no row has a value, and with a single element in those whose rows all have the same.
+CREATE TYPE redrive.settlement_columns AS (
+  -- A row for each plain success, and for each advance, which has a `next`.
+  ids         text[] COLLATE "C",
+  rounds      int[],
+  advances    int[],
+  lanes       bigint[],   -- of the tasks, as their tokens have them
+  results     text[],     -- of an advance: the input of its next stage; an argument of its own
+  attempts    int[],      -- 0: none was made
+  began       bigint[],
+  took        bigint[],
+  workers     text[],
+  versions    text[],
+  calls       text[],
+  releases    text[],
+  nexts       int[],      -- the position in `next_lanes`, and later in `to_lanes`
+  keeps       boolean[],  -- whether the worker asks to keep the item; absent: all of them
+  costs       text[],
+  details     json[],     -- the verdict of the attempt, and whatever else no column has a place for
+  item_claims bigint[],   -- of an advance
+  -- For the batch as a whole.
+  next_lanes  json,       -- the argument of `lanes_after`
+  to_lanes    bigint[],   -- the lanes that it returns; set by `settle`
+  uses        json,       -- what attempts took from shared limits: the argument of `correct_uses`
+  others      json,       -- all other outcomes: the argument of `settle_outcomes`
+  claims      bigint[],   -- how many successes and others belong to which claim
+  counts      int[]
+);
+
+-- New tasks, column by column, as JSON with these keys (src/store/postgres/enqueue.ts), without the columns of which no row has
+-- a value.
+CREATE TYPE redrive.new_task_columns AS (
+  ids          text[] COLLATE "C",
+  lane_numbers int[],     -- the `n` of their lanes; the first element also stands for those that are absent
+  priorities   float8[],
+  submitted    bigint[],
+  due          bigint[],
+  payloads     text[],    -- an argument of its own
+  costs        text[],
+  traceparents text[],
+  rounds       int[],     -- of tasks that were tried elsewhere: `tried` decides where they stand
+  tried_for    bigint[],
+  -- For the batch as a whole.
+  lanes        json,      -- an array of {n, kind, category, key}
+  are_new      boolean,   -- the ids were made for these tasks, and no task brings a time of its own
+  tried        json       -- the outcomes of first attempts: the argument of `settle_outcomes`
+);
