@@ -39,6 +39,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'engine',
     'task',
     'pipeline',
+    'calendar',
     'bus',
     'event',
     'document',

@@ -82,24 +82,26 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions SweeperSettings TimeFormat documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    ActOptions AttemptYield BudgetView Cancelled DiscardOptions DiscardPlan Discarded Discrepancy ErrorCount
-    Examination ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues FixOptions FollowAuditOptions
-    GroupExplanation GroupLifeView GroupNotFoundError GroupRuleView GroupView Interval KeptMessage KindFigures
-    KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions MessageView
-    NoFailedQueueError NoRouteError OperationInterruptedError OperationNotFoundError OperationPlan OperationRecord
-    OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice PruneOptions
-    Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan Redriven Refusal RegroupPreview Remark
-    ReportOptions ReprocessPlan ReprocessRunOptions ReprocessSelection Reprocessed RequeueOptions RequeuePlan
+    ActOptions AttemptYield BackfillOptions BackfillPlan BackfillRange BudgetView Cancelled DiscardOptions DiscardPlan
+    Discarded Discrepancy ErrorCount Examination ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues
+    FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupRuleView GroupView Interval
+    KeptMessage KindFigures KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions
+    MessageView NoFailedQueueError NoRouteError OperationInterruptedError OperationNotFoundError OperationPlan
+    OperationRecord OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice
+    PruneOptions Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan Redriven Refusal RegroupPreview
+    Remark ReportOptions ReprocessPlan ReprocessRunOptions ReprocessSelection Reprocessed RequeueOptions RequeuePlan
     RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes RunOperationOptions
-    RunReport RunView SeenFailure SeenGroup SeenGroups StageName StageReport StartOptions StartRequeueOptions
-    StoreFigures TaskCountView TaskExplanation TaskSchema TaskScope TaskView UntilEmptyOptions Verification
-    VerifyOptions WalkOptions Why WhyAction WhyCause WorkerView YieldOptions YieldReport YieldView cancelTasks
-    countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues
-    findFailedQueue followAudit groupFailedQueue groupFailures ledgerRowView listBudgets listGroups listLanes
-    listTasks listWorkers messageView openResultLog operationOutcome planDiscard planOperation planRedrive
+    RunReport RunView ScheduleNotFoundError ScheduleView SeenFailure SeenGroup SeenGroups SlotView StageName
+    StageReport StartOptions StartRequeueOptions StoreFigures TaskCountView TaskExplanation
+    TaskSchema TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause
+    WorkerView YieldOptions YieldReport YieldView backfillSchedule cancelTasks countTasks discardDeadLetters eventIn
+    examineBus explainGroup explainTask exportFailedQueue failedQueues findFailedQueue findSchedule followAudit
+    groupFailedQueue groupFailures ledgerRowView listBudgets listGroups listLanes listSchedules listTasks listWorkers
+    messageView openResultLog operationOutcome pauseSchedule planBackfill planDiscard planOperation planRedrive
     planReprocess planRequeue previewRules pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed
-    reportRun reportYields reprocess requeueFailedQueue runOperation runView setRates startOperation startRequeue
-    storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks why writeResults`,
+    removeSchedule reportRun reportYields reprocess requeueFailedQueue resumeSchedule runOperation runSchedule runView
+    setRates setSchedule startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify
+    walkFailedQueue walkTasks why writeResults`,
   'redrive/notify': `
     NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
   'redrive/config': `

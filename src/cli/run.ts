@@ -14,6 +14,7 @@ import { addOps } from './commands/ops/ops.js'
 import { addPipeline } from './commands/pipeline/pipeline.js'
 import { addPolicy } from './commands/policy/policy.js'
 import { addQueue } from './commands/queue/queue.js'
+import { addSchedule } from './commands/schedule/schedule.js'
 import { addAudit } from './commands/store/audit.js'
 import { addBackup } from './commands/store/backup.js'
 import { addMigrate } from './commands/store/migrate.js'
@@ -91,6 +92,7 @@ function programOf(context: CommandContext): Command {
   addOps(program, context)
   addLane(program, context)
   addBudget(program, context)
+  addSchedule(program, context)
   addStats(program, context)
   addQueue(program, context)
   addSweep(program, context)

@@ -81,6 +81,23 @@ export { type ReportOptions, type RunReport, reportRun } from './run-report.js'
 export type { AttemptYield, ErrorCount, RetryBucket } from './run-tally.js'
 export { type RunView, runView } from './run-view.js'
 export {
+  type BackfillOptions,
+  type BackfillPlan,
+  type BackfillRange,
+  backfillSchedule,
+  findSchedule,
+  listSchedules,
+  pauseSchedule,
+  planBackfill,
+  removeSchedule,
+  resumeSchedule,
+  runSchedule,
+  ScheduleNotFoundError,
+  type ScheduleView,
+  type SlotView,
+  setSchedule,
+} from './schedules.js'
+export {
   groupFailedQueue,
   groupFailures,
   type LookOptions,

@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { type StoreFolder, storeFolder } from '../../../../test/store-folder.js'
+import { timetable } from '../../../calendar/internal.js'
+import { schedule } from '../../../schedule/index.js'
+import { declareTask } from '../../../task/index.js'
+
+const TERMINAL = { isTTY: { stdin: false, stdout: true, stderr: true }, columns: 80, env: { NO_COLOR: '1' } }
+const report = declareTask<null>('report')
+const BY = { who: 'ada' }
+
+let folder: StoreFolder
+beforeEach(async () => {
+  folder = storeFolder()
+  await folder.inStore(async store => {
+    const nightly = schedule('nightly', { cron: '30 2 * * *', timeZone: 'Europe/Berlin', task: report })
+    const often = schedule('often', { every: '1s', task: report, overlap: 'skip' })
+    await store.schedules.declare([nightly.spec], { worker: 'w', release: '1.4.0' }, timetable)
+    await store.schedules.set(often.spec, BY, timetable)
+  })
+})
+afterEach(() => folder.remove())
+
+const get = (name: string) => folder.inStore(store => store.schedules.get(name))
+
+it('lists schedules with their next slots, in 80 columns', async () => {
+  await folder.redrive(['schedule', 'pause', 'often', '--why', 'too often'])
+  const { lines } = await folder.redrive(['schedule', 'ls'], TERMINAL)
+  expect(lines()[0]).toMatch(/^NAME +STATE +WHEN +NEXT/)
+  expect(lines()[1]).toMatch(/^nightly +on +30 2 \* \* \* Europe\/Berlin +\d{4}-\d\d-\d\d 02:30 \(in \d+h/)
+  expect(lines().join('\n')).toMatch(/often +paused +every 1s +-[\s\S]*paused by ada since .*: too often/)
+  for (const line of lines()) expect(line.length).toBeLessThanOrEqual(80)
+  const json = (await folder.redrive(['schedule', 'ls', '--output', 'json'])).json()
+  expect(json).toMatchObject([
+    { name: 'nightly', state: 'on', declared: { release: '1.4.0' }, paused: null },
+    { name: 'often', state: 'paused', declared: null, next: [], paused: { who: 'ada', why: 'too often' } },
+  ])
+})
+
+it('shows how the last slots ended, with their reasons', async () => {
+  await expect
+    .poll(async () => {
+      await folder.inStore(store => store.schedules.fire(10, timetable))
+      return (await folder.redrive(['schedule', 'show', 'often'])).out
+    })
+    .toMatch(/last +\|x+/)
+  const { out } = await folder.redrive(['schedule', 'show', 'often'])
+  expect(out).toMatch(
+    /^often: on\n {2}when +every 1s\n {2}task +report null\n {2}rules +catch up: last, overlap: skip\n/,
+  )
+  expect(out).toMatch(/overlapped: the run often@\S+Z had not finished/)
+  expect(await folder.redrive(['schedule', 'show', 'nope'])).toMatchObject({
+    code: 1,
+    err: expect.stringContaining("There is no schedule 'nope'"),
+  })
+})
+
+it('proves what happens on the days on which the clocks change', async () => {
+  const { out } = await folder.redrive(['schedule', 'prove', 'nightly', '--year', '2027'])
+  expect(out).toBe(`2027-03-28: 02:00 becomes 03:00, forward by 1h
+  runs for 2027-03-28 02:30, at 2027-03-28 01:00:00Z
+2027-10-31: 03:00 becomes 02:00, back by 1h
+  runs for 2027-10-31 02:30, at 2027-10-31 00:30:00Z
+`)
+  expect((await folder.redrive(['schedule', 'prove', 'often', '--year', '2027'])).out).toContain(
+    'do not change in 2027',
+  )
+})
+
+it('pauses, resumes and removes on record', async () => {
+  expect((await folder.redrive(['schedule', 'pause', 'nightly', '--why', 'freeze'])).err).toContain('is paused')
+  expect((await get('nightly'))?.paused).toMatchObject({ who: 'ada', why: 'freeze' })
+  await folder.redrive(['schedule', 'resume', 'nightly'])
+  expect((await get('nightly'))?.paused).toBeUndefined()
+  await folder.redrive(['schedule', 'rm', 'nightly'])
+  expect(await get('nightly')).toBeUndefined()
+  const audit = await folder.redrive(['audit', 'tail', '--output', 'jsonl'])
+  for (const act of ['created', 'paused', 'resumed', 'removed']) expect(audit.out).toContain(`schedule_${act}`)
+})
+
+it('starts a run now, but not beside one that must not overlap', async () => {
+  const { err } = await folder.redrive(['schedule', 'run', 'often'])
+  expect(err).toMatch(/^Started often@\S+Z\. To see it, run: redrive task show often@/)
+  const again = await folder.redrive(['schedule', 'run', 'often'])
+  expect(again).toMatchObject({ code: 2, err: expect.stringContaining('has not finished. Nothing was started.') })
+})
+
+it('backfills what did not run: shows it first, asks, and adds nothing the second time', async () => {
+  const to = new Date(Math.floor(Date.now() / 1000) * 1000)
+  const range = ['--from', new Date(to.getTime() - 3000).toISOString(), '--to', to.toISOString()]
+  const plan = await folder.redrive(['schedule', 'backfill', 'often', ...range, '--dry-run'])
+  expect(plan.out).toMatch(/^3 slots would run, 0 had run before\.\n( {2}\S+ \S+ missed: it is not on record\n){3}$/)
+  const unasked = await folder.redrive(['schedule', 'backfill', 'often', ...range])
+  expect(unasked).toMatchObject({ code: 2, err: expect.stringContaining('pass --yes. Nothing was started.') })
+  const done = await folder.redrive(['schedule', 'backfill', 'often', ...range, '--yes'])
+  expect(done.err).toContain('3 started, 0 had run before.')
+  const again = await folder.redrive(['schedule', 'backfill', 'often', ...range, '--yes'])
+  expect(again.out).toBe('0 slots would run, 3 had run before.\n')
+  expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 3 })
+  const future = ['--from', '2999-01-01', '--to', '2999-02-01']
+  expect(await folder.redrive(['schedule', 'backfill', 'often', ...future, '--dry-run'])).toMatchObject({ code: 2 })
+})

@@ -1,0 +1,280 @@
+import { loadTimetables } from '../engine/internal.js'
+import { OptionError, RedriveError } from '../policy/index.js'
+import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
+import type { By, Page, PageRequest, Store } from '../store/index.js'
+import {
+  type CatchUp,
+  contractOf,
+  type Overlap,
+  type ScheduledTask,
+  type ScheduleRecord,
+  type ScheduleSpec,
+  type ScheduleTimes,
+  type SlotEnd,
+  type SlotRecord,
+  type StartedRun,
+  type Timetable,
+} from '../store/internal.js'
+import { isoOrNull } from './task-view.js'
+
+/** A schedule as plain JSON. Times are ISO 8601 text in UTC. */
+export interface ScheduleView {
+  /** Its name. */
+  readonly name: string
+  /** `paused` by somebody, `over` once it has no more slots, or else `on`. */
+  readonly state: 'on' | 'paused' | 'over'
+  /** When it is due. */
+  readonly times: ScheduleTimes
+  /** Its time zone. */
+  readonly timeZone: string
+  /** The task that it enqueues. */
+  readonly task: ScheduledTask
+  /** What follows when slots were missed. */
+  readonly catchUp: CatchUp
+  /** What follows when an earlier run has not finished. */
+  readonly overlap: Overlap
+  /** Its next slots, with the local time that each is for. Empty while it is paused. */
+  readonly next: readonly { readonly at: string; readonly local: string }[]
+  /** The slot that waits for an earlier run to end. */
+  readonly waiting: string | null
+  /** Who paused it, when and why. */
+  readonly paused: { readonly who: string; readonly why: string | null; readonly at: string } | null
+  /** The release of the code that declared it last; `null` if it was only set at run time. */
+  readonly declared: { readonly release: string | null; readonly at: string } | null
+  /** Counts the changes of its times, its time zone and its task. */
+  readonly generation: number
+  /** Why it could not be fired. */
+  readonly problem: string | null
+}
+
+/** A slot as plain JSON. */
+export interface SlotView {
+  /** The slot. */
+  readonly slot: string
+  /** The last slot, where this stands for all from `slot` on. */
+  readonly until: string | null
+  /** The local time that it is for. */
+  readonly local: string
+  /** How it ended. */
+  readonly end: SlotEnd
+  /** Why. */
+  readonly reason: string | null
+}
+
+/** Thrown when a store has no schedule of this name. */
+export class ScheduleNotFoundError extends RedriveError {
+  static {
+    ScheduleNotFoundError.prototype.name = 'ScheduleNotFoundError'
+  }
+
+  constructor(
+    /** The name that was asked for. */
+    readonly schedule: string,
+  ) {
+    super(
+      'schedule_not_found',
+      `There is no schedule ${quoted(schedule)} in the store. List them with listSchedules().`,
+    )
+  }
+}
+
+/** How many of its next slots a schedule shows. */
+const NEXT = 3
+
+/** Lists schedules by name. */
+export async function listSchedules(store: Store, page: PageRequest): Promise<Page<ScheduleView>> {
+  const { items, ...rest } = await contractOf(store).schedules.list(page)
+  const { now } = await contractOf(store).schedules.next()
+  const views = await Promise.all(items.map(item => scheduleView(item, now, 1)))
+  return { items: views, ...rest }
+}
+
+/** A schedule with its next slots, and its last ones with their ends, oldest first. */
+export async function findSchedule(
+  store: Store,
+  name: string,
+  { last = 20 }: { readonly last?: number } = {},
+): Promise<ScheduleView & { readonly slots: readonly SlotView[] }> {
+  const record = await known(store, name)
+  const { now } = await contractOf(store).schedules.next()
+  const table = await timetableOf(record)
+  const slots = await contractOf(store).schedules.slots(name, lastSlot(table, now, last), last * 2)
+  return { ...(await scheduleView(record, now, NEXT)), slots: slots.slice(-last).map(slotView) }
+}
+
+/** Creates or changes a schedule, made by `schedule()`. That holds until code declares something else than before. */
+export async function setSchedule(
+  store: Store,
+  schedule: { readonly spec: ScheduleSpec },
+  by: By,
+): Promise<ScheduleView> {
+  const record = await contractOf(store).schedules.set(schedule.spec, by, await loadTimetables())
+  return scheduleView(record, (await contractOf(store).schedules.next()).now, NEXT)
+}
+
+/** Pauses a schedule: its slots are skipped, and not caught up. Runs that were enqueued go on. */
+export async function pauseSchedule(store: Store, name: string, by: By): Promise<void> {
+  if (!(await contractOf(store).schedules.pause(name, by))) throw new ScheduleNotFoundError(name)
+}
+
+/** Ends the pause of a schedule. */
+export async function resumeSchedule(store: Store, name: string, by: By): Promise<void> {
+  if (!(await contractOf(store).schedules.resume(name, by, await loadTimetables())))
+    throw new ScheduleNotFoundError(name)
+}
+
+/** Removes a schedule. Its runs and the record of its slots stay. Code that declares it makes it again. */
+export async function removeSchedule(store: Store, name: string, by: By): Promise<void> {
+  if (!(await contractOf(store).schedules.remove(name, by))) throw new ScheduleNotFoundError(name)
+}
+
+/** Starts a run of a schedule now, beside its slots. Answers with the unfinished run where runs must not overlap. */
+export async function runSchedule(store: Store, name: string, by: By): Promise<StartedRun> {
+  const started = await contractOf(store).schedules.run(name, by)
+  if (started === undefined) throw new ScheduleNotFoundError(name)
+  return started
+}
+
+/** The slots to backfill: from a time on, and before another one. */
+export interface BackfillRange {
+  /** The first moment, in milliseconds since the epoch. */
+  readonly from: number
+  /** The first moment after it. It may not be in the future. */
+  readonly to: number
+}
+
+/** The effect that a backfill would have now. Nothing is changed. */
+export interface BackfillPlan {
+  /** The slots of the range that have not run. */
+  readonly slots: readonly SlotView[]
+  /** How many slots of the range have run. */
+  readonly haveRun: number
+}
+
+/** More slots are a mistyped range rather than work that somebody wants. */
+const MAX_BACKFILL = 10_000
+/** How many runs are enqueued in a transaction. */
+const BATCH = 500
+
+/** Plans a backfill: which slots of a range have not run, and how they ended. */
+export async function planBackfill(store: Store, name: string, range: BackfillRange): Promise<BackfillPlan> {
+  const record = await known(store, name)
+  const { now } = await contractOf(store).schedules.next()
+  if (!(range.from < range.to)) throw new OptionError('to', 'A backfill goes from an earlier time to a later one.')
+  if (range.to > now) throw new OptionError('to', 'A backfill ends now at the latest: later slots will be fired.')
+  const table = await timetableOf(record)
+  const slots = slotsOf(table, range)
+  const ended = await endedSlots(store, name, range)
+  const open = slots.filter(slot => ended.get(slot)?.end !== 'ran')
+  return {
+    haveRun: slots.length - open.length,
+    slots: open.map(slot => {
+      const { end = 'missed', reason = 'it is not on record' } = ended.get(slot) ?? {}
+      return { slot: new Date(slot).toISOString(), until: null, local: table.localTime(slot), end, reason }
+    }),
+  }
+}
+
+function slotsOf(table: Timetable, { from, to }: BackfillRange): number[] {
+  const slots: number[] = []
+  for (let slot = table.next(from - 1); slot !== undefined && slot < to; slot = table.next(slot)) {
+    slots.push(slot)
+    if (slots.length > MAX_BACKFILL)
+      throw new OptionError('from', `The range has more than ${MAX_BACKFILL} slots. Backfill a part of it at a time.`)
+  }
+  return slots
+}
+
+/** The slots of a range that are on record. */
+async function endedSlots(
+  store: Store,
+  name: string,
+  { from, to }: BackfillRange,
+): Promise<ReadonlyMap<number, SlotRecord>> {
+  const ended = new Map<number, SlotRecord>()
+  for (let after: number | undefined = from - 1; after !== undefined && after < to; ) {
+    const page: readonly SlotRecord[] = await contractOf(store).schedules.slots(name, after, BATCH)
+    for (const slot of page) ended.set(slot.slot, slot)
+    after = page.length < BATCH ? undefined : page.at(-1)?.slot
+  }
+  return ended
+}
+
+/** Options of `backfillSchedule`. */
+export interface BackfillOptions extends By {
+  /** Stops it between two batches. */
+  readonly signal?: AbortSignal | undefined
+}
+
+const BACKFILL_OPTIONS: KnownOptions<BackfillOptions> = { who: '', why: '', signal: 'object' }
+
+/** Starts the runs of slots that have not run. A second time it adds nothing. Returns the ids of the new runs. */
+export async function backfillSchedule(
+  store: Store,
+  name: string,
+  range: BackfillRange,
+  { signal, ...by }: BackfillOptions,
+): Promise<readonly string[]> {
+  checkOptions('backfillSchedule()', { ...by, signal }, BACKFILL_OPTIONS)
+  const { slots } = await planBackfill(store, name, range)
+  const timetables = await loadTimetables()
+  const started: string[] = []
+  for (let n = 0; n < slots.length && signal?.aborted !== true; n += BATCH) {
+    const batch = slots.slice(n, n + BATCH).map(({ slot }) => Date.parse(slot))
+    started.push(...(await contractOf(store).schedules.backfill(name, batch, by, timetables)))
+  }
+  return started
+}
+
+async function known(store: Store, name: string): Promise<ScheduleRecord> {
+  const record = await contractOf(store).schedules.get(name)
+  if (record === undefined) throw new ScheduleNotFoundError(name)
+  return record
+}
+
+async function timetableOf(record: ScheduleRecord): Promise<Timetable> {
+  return (await loadTimetables())(record)
+}
+
+/** A time with at most so many slots behind it, up to now. */
+function lastSlot(table: Timetable, now: number, count: number): number {
+  let before = now + 1
+  for (let n = 0; n < count; n++) {
+    const slot = table.previous(before)
+    if (slot === undefined || slot < 0) return Math.max(0, before - 1)
+    before = slot
+  }
+  return before - 1
+}
+
+async function scheduleView(record: ScheduleRecord, now: number, count: number): Promise<ScheduleView> {
+  const { name, times, timeZone, task, catchUp, overlap, waiting, paused, declared, generation, problem } = record
+  const table = await timetableOf(record).catch(() => undefined)
+  const next: { at: string; local: string }[] = []
+  let slot = paused === undefined ? table?.next(Math.max(record.cursor, now)) : undefined
+  while (slot !== undefined && next.length < count) {
+    next.push({ at: new Date(slot).toISOString(), local: table?.localTime(slot) ?? '' })
+    slot = table?.next(slot)
+  }
+  return {
+    name,
+    state: paused !== undefined ? 'paused' : record.dueAt === undefined ? 'over' : 'on',
+    times,
+    timeZone,
+    task,
+    catchUp,
+    overlap,
+    next,
+    waiting: isoOrNull(waiting),
+    paused:
+      paused === undefined ? null : { who: paused.who, why: paused.why ?? null, at: new Date(paused.at).toISOString() },
+    declared:
+      declared === undefined ? null : { release: declared.release ?? null, at: new Date(declared.at).toISOString() },
+    generation,
+    problem: problem ?? null,
+  }
+}
+
+function slotView({ slot, until, localTime, end, reason }: SlotRecord): SlotView {
+  return { slot: new Date(slot).toISOString(), until: isoOrNull(until), local: localTime, end, reason: reason ?? null }
+}
