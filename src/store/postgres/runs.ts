@@ -10,8 +10,8 @@ import { itemKind, lanesOf } from '../rules/runs/items.js'
 import { runRow, runState } from '../rules/runs/run-row.js'
 import type { RunState, StageCounts } from '../rules/runs/run-state.js'
 import { State, statusOf } from '../rules/task-state.js'
-import { recordOf } from './browse.js'
 import { answerOf, type Sql } from './database.js'
+import { recordOf } from './reads.js'
 import { storable, stored } from './text.js'
 
 /** A stage with its items, as `run_counts` gives it. */
