@@ -8,8 +8,6 @@ import type {
 } from '../contract/operation-store.js'
 import type {
   DeadPayload,
-  KeptOperation,
-  LockedOperation,
   MemberScope,
   NamedMember,
   OperationPort,
@@ -19,45 +17,32 @@ import type {
 import { afterUndo } from '../rules/after-settlement.js'
 import { compareTexts, type TaskPlace } from '../rules/cursor.js'
 import { addTally } from '../rules/operations/member-tally.js'
-import { isOpen, NO_TALLY, type OperationState } from '../rules/operations/operation-rules.js'
+import { NO_TALLY } from '../rules/operations/operation-rules.js'
 import { ageOf, undonePage } from '../rules/operations/set.js'
 import { isActedOn, isAsMoved } from '../rules/operator-acts.js'
 import { isMeant } from './list.js'
 import { keepOriginal, type MemoryTask, standingOf } from './task.js'
 import type { MemoryTasks } from './tasks.js'
 
-interface Kept {
-  state: OperationState
-  tally: OperationTally
-}
-
 /** The operations of a memory store: their primitives, and what follows from the life of their members. */
 export class MemoryOperations implements OperationPort {
-  readonly #operations = new Map<string, Kept>()
+  readonly #tallies = new Map<string, OperationTally>()
   readonly #tasks: MemoryTasks
 
   constructor(tasks: MemoryTasks) {
     this.#tasks = tasks
   }
 
-  get(id: string): KeptOperation | undefined {
-    return this.#operations.get(id)
+  tally(id: string): { tally: OperationTally; now: number } {
+    return { tally: this.#tallies.get(id) ?? NO_TALLY, now: this.#tasks.now() }
   }
 
-  lock(id: string): LockedOperation | undefined {
-    const found = this.#operations.get(id)
-    return found && { ...found, now: this.#tasks.now() }
+  tallies(ids: readonly string[]): ReadonlyMap<string, OperationTally> {
+    return new Map(ids.map(id => [id, this.tally(id).tally]))
   }
 
-  list(isOpenOnly: boolean, before: TaskPlace, limit: number): KeptOperation[] {
-    return [...this.#operations.values()]
-      .filter(({ state }) => (!isOpenOnly || isOpen(state)) && isNewer(before, state))
-      .sort((a, b) => (isNewer({ ...a.state, changedAt: a.state.createdAt }, b.state) ? -1 : 1))
-      .slice(0, limit)
-  }
-
-  save(state: OperationState): void {
-    this.#operations.set(state.id, { state, tally: this.#operations.get(state.id)?.tally ?? NO_TALLY })
+  dropTallies(ids: readonly string[]): void {
+    for (const id of ids) this.#tallies.delete(id)
   }
 
   deadPayloads(ids: readonly string[]): DeadPayload[] {
@@ -109,22 +94,7 @@ export class MemoryOperations implements OperationPort {
 
   /** Adds to the tally of an operation. */
   add(id: string, tally: OperationTally): void {
-    const found = this.#operations.get(id)
-    if (found !== undefined) found.tally = addTally(found.tally, tally)
-  }
-
-  /** The number of operations that are over and have not changed since a time. */
-  prunable(before: number): number {
-    return this.#over(before).length
-  }
-
-  /** Forgets operations that are over and have not changed since a time, up to a limit. Returns how many. */
-  prune(before: number, limit: number): number {
-    const gone = this.#over(before)
-      .sort((a, b) => a.state.createdAt - b.state.createdAt)
-      .slice(0, limit)
-    for (const { state } of gone) this.#operations.delete(state.id)
-    return gone.length
+    this.#tallies.set(id, addTally(this.tally(id).tally, tally))
   }
 
   /** The tasks that a set has now. */
@@ -138,17 +108,6 @@ export class MemoryOperations implements OperationPort {
   #named(ids: readonly string[]): MemoryTask[] {
     return ids.flatMap(id => this.#tasks.task(id) ?? [])
   }
-
-  #over(before: number) {
-    return [...this.#operations.values()].filter(({ state }) => state.changedAt <= before && !isOpen(state))
-  }
-}
-
-function isNewer(
-  a: { readonly changedAt: number; readonly id: string },
-  { createdAt, id }: { readonly createdAt: number; readonly id: string },
-): boolean {
-  return createdAt < a.changedAt || (createdAt === a.changedAt && id < a.id)
 }
 
 function living({ record: { status }, isToBeCancelled }: MemoryTask) {

@@ -97,7 +97,7 @@ export class MemoryReads implements ReadPort {
   }
 
   prunable(keep: Retention): Prunable {
-    const { tasks, runs, audit, operations, keys } = this.#tasks
+    const { tasks, runs, audit, keys } = this.#tasks
     const now = this.#tasks.now()
     const { auditMs, keysMs } = keep
     const over = [...tasks.values()].filter(({ record, lane }) => !lane.hasItems && isOver(record, keep, now))
@@ -107,7 +107,7 @@ export class MemoryReads implements ReadPort {
       deadLetters,
       ...runs.prunable(keep),
       keys: keysMs === undefined ? 0 : keys.prunable(keysMs),
-      records: auditMs === undefined ? 0 : audit.prunable(now - auditMs) + operations.prunable(now - auditMs),
+      records: auditMs === undefined ? 0 : audit.prunable(now - auditMs),
     }
   }
 

@@ -1,4 +1,4 @@
-import type { RecordPort, StoredRecord } from '../port/record-port.js'
+import type { RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
 import { compareTexts } from '../rules/cursor.js'
 
 /** The records of a memory store. */
@@ -25,6 +25,17 @@ export class MemoryRecords implements RecordPort {
     return next
   }
 
+  lockClosed(type: string, upTo: number, limit: number): StoredRecord[] {
+    return this.#upTo(type, upTo, limit, false)
+  }
+
+  newest(type: string, isOpenOnly: boolean, before: RecordPlace, limit: number): StoredRecord[] {
+    return [...this.#of(type).values()]
+      .filter(record => (record.isOpen || !isOpenOnly) && compareRecords(record, before) < 0)
+      .sort((a, b) => compareRecords(b, a))
+      .slice(0, limit)
+  }
+
   list(type: string, after: string, limit: number): StoredRecord[] {
     return [...this.#of(type).values()]
       .filter(({ id }) => compareTexts(id, after) > 0)
@@ -41,7 +52,7 @@ export class MemoryRecords implements RecordPort {
   }
 
   dropClosed(type: string, upTo: number, limit: number): number {
-    const closed = this.#upTo(type, upTo, limit, false)
+    const closed = this.lockClosed(type, upTo, limit)
     for (const { id } of closed) this.#of(type).delete(id)
     return closed.length
   }
@@ -49,7 +60,7 @@ export class MemoryRecords implements RecordPort {
   #upTo(type: string, upTo: number, limit: number, areOpen: boolean): StoredRecord[] {
     return [...this.#of(type).values()]
       .filter(({ isOpen, place }) => isOpen === areOpen && place <= upTo)
-      .sort((a, b) => a.place - b.place || compareTexts(a.id, b.id))
+      .sort(compareRecords)
       .slice(0, limit)
   }
 
@@ -58,4 +69,8 @@ export class MemoryRecords implements RecordPort {
     this.#types.set(type, records)
     return records
   }
+}
+
+function compareRecords(a: RecordPlace, b: RecordPlace): number {
+  return a.place - b.place || compareTexts(a.id, b.id)
 }

@@ -95,7 +95,7 @@ export class MemoryVerbs implements StoreVerbs {
   }
 
   async prune(keep: Retention, limit: number): Promise<number> {
-    const { tasks, lanes, runs, groups, keys, audit, operations } = this.#tasks
+    const { tasks, lanes, runs, groups, keys, audit } = this.#tasks
     const now = this.#tasks.now()
     let left = limit
     for (const { record, lane } of tasks.values()) {
@@ -108,10 +108,7 @@ export class MemoryVerbs implements StoreVerbs {
     left -= runs.prune(keep, left)
     if (keep.deadMs !== undefined) groups.prune(now - keep.deadMs)
     if (keep.keysMs !== undefined) left -= keys.prune(keep.keysMs, left)
-    if (keep.auditMs !== undefined) {
-      left -= audit.prune(now - keep.auditMs, left)
-      left -= operations.prune(now - keep.auditMs, left)
-    }
+    if (keep.auditMs !== undefined) left -= audit.prune(now - keep.auditMs, left)
     return limit - left
   }
 }

@@ -35,7 +35,6 @@ export const SECTIONS = {
       operation answered`),
   },
   record: { table: 'record', key: ['type', 'id'], columns: words('type id place open state') },
-  operation: { table: 'operation', key: ['id'], columns: words('id created_at open state') },
   operation_tally: {
     table: 'operation_tally',
     key: ['operation'],

@@ -8,18 +8,6 @@ import type {
   SurveyRow,
 } from '../contract/operation-store.js'
 import type { TaskPlace } from '../rules/cursor.js'
-import type { OperationState } from '../rules/operations/operation-rules.js'
-
-/** An operation as it is kept. Settlements add to its tally without its lock. */
-export interface KeptOperation {
-  readonly state: OperationState
-  readonly tally: OperationTally
-}
-
-/** An operation under its lock, and the time. */
-export interface LockedOperation extends KeptOperation {
-  readonly now: number
-}
 
 /** The members of a set that is described by a filter. */
 export interface MemberScope {
@@ -52,15 +40,13 @@ export interface PayloadEdit {
   readonly after: string
 }
 
-/** The primitives of operations. */
+/** The primitives of operations. Their records are those of the type `operation`. */
 export interface OperationPort {
-  get(id: string): KeptOperation | undefined
-  /** An operation that nobody else changes until the transaction ends, and the time. */
-  lock(id: string): LockedOperation | undefined
-  /** Operations from before a place, newest first. */
-  list(isOpen: boolean, before: TaskPlace, limit: number): readonly KeptOperation[]
-  /** Adds an operation, or replaces it. */
-  save(state: OperationState): void
+  /** The tally of an operation that this transaction has locked, and the time. Settlements add to it without the lock. */
+  tally(id: string): { readonly tally: OperationTally; readonly now: number }
+  /** The tallies of operations; one of which nothing was counted may be missing. */
+  tallies(ids: readonly string[]): ReadonlyMap<string, OperationTally>
+  dropTallies(ids: readonly string[]): void
   /** The payloads of those tasks that are dead and not items of runs, locked. */
   deadPayloads(ids: readonly string[]): readonly DeadPayload[]
   /** Replaces the payloads of tasks that this transaction has redriven, and keeps the originals in their ledger rows. */

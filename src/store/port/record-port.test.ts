@@ -89,6 +89,23 @@ describe.each(Object.entries(STORES))('records on %s', (_, open) => {
     expect(await inTransaction(async records => records.nextPlace(`${type}-other`))).toBeUndefined()
   })
 
+  it('are listed by place, newest first: all of them, or those that are open', async () => {
+    const { inTransaction, type } = begin()
+    const [old, b, a, newest] = [
+      record('z', { place: 1 }),
+      record('b', { place: 2, isOpen: false }),
+      record('a', { place: 2 }),
+      record('c', { place: 3, isOpen: false }),
+    ]
+    await inTransaction(async records => records.save(type, [a, b, newest, old]))
+    const top = { place: 3, id: 'd' }
+    expect(await inTransaction(async records => records.newest(type, false, top, 9))).toEqual([newest, b, a, old])
+    expect(await inTransaction(async records => records.newest(type, false, newest, 1))).toEqual([b])
+    expect(await inTransaction(async records => records.newest(type, false, b, 9))).toEqual([a, old])
+    expect(await inTransaction(async records => records.newest(type, true, top, 9))).toEqual([a, old])
+    expect(await inTransaction(async records => records.newest(type, true, a, 9))).toEqual([old])
+  })
+
   it('are dropped by id, or the oldest ones that are not open', async () => {
     const { inTransaction, type } = begin()
     const closed = ['a', 'b', 'c', 'd'].map((id, place) => record(id, { place, isOpen: false }))
@@ -97,6 +114,8 @@ describe.each(Object.entries(STORES))('records on %s', (_, open) => {
       await records.save(`${type}-other`, closed)
       await records.drop(type, ['f', 'absent'])
     })
+    expect(await inTransaction(async records => records.lockClosed(type, 2, 2))).toEqual(closed.slice(0, 2))
+    expect(await inTransaction(async records => records.lockClosed(type, 2, 9))).toEqual(closed.slice(0, 3))
     expect(await inTransaction(async records => records.dropClosed(type, 2, 2))).toBe(2)
     expect(idsOf(await inTransaction(async records => records.list(type, '', 9)))).toEqual(['c', 'd', 'e'])
     expect(await inTransaction(async records => records.dropClosed(type, 2, 9))).toBe(1)
@@ -124,6 +143,7 @@ describe('records that another transaction of PostgreSQL has locked', () => {
     })
     await expect.poll(() => order).toEqual(['locked'])
     expect(await onPostgres(async records => records.lockDue(type, 1, 9))).toEqual([saved[1]])
+    expect(await onPostgres(async records => records.lockClosed(type, 1, 9))).toEqual([])
     expect(await onPostgres(async records => records.dropClosed(type, 1, 9))).toBe(0)
     const second = onPostgres(async records => {
       await records.lock(type, ['b', 'a'])

@@ -9,6 +9,9 @@ export interface StoredRecord {
   readonly state: string
 }
 
+/** A record's place among those of its type: the order of a list by time. */
+export type RecordPlace = Pick<StoredRecord, 'place' | 'id'>
+
 /**
  * The primitives of records. A feature whose state is a JSON document needs no table and no SQL of its own: it picks a type,
  * says what a record's place is and when it is open, and `moveStore` takes its records along. Ids are compared by their code
@@ -25,6 +28,10 @@ export interface RecordPort {
   lockDue(type: string, upTo: number, limit: number): readonly StoredRecord[]
   /** The place of the first open record; `undefined` if there is none. */
   nextPlace(type: string): number | undefined
+  /** Records up to a place that are not open, locked and in the same way. */
+  lockClosed(type: string, upTo: number, limit: number): readonly StoredRecord[]
+  /** Records from before a place, newest first; all of them, or those that are open. */
+  newest(type: string, isOpenOnly: boolean, before: RecordPlace, limit: number): readonly StoredRecord[]
   /** Records behind an id, in the order of their ids. */
   list(type: string, after: string, limit: number): readonly StoredRecord[]
   /** Adds records, or replaces them. */

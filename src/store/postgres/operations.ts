@@ -11,8 +11,6 @@ import {
 } from '../contract/operation-store.js'
 import type {
   DeadPayload,
-  KeptOperation,
-  LockedOperation,
   MemberScope,
   NamedMember,
   OperationPort,
@@ -21,18 +19,15 @@ import type {
 } from '../port/operation-port.js'
 import type { Promised } from '../port/steps.js'
 import type { TaskPlace } from '../rules/cursor.js'
-import { isOpen, NO_TALLY, type OperationState, operationState } from '../rules/operations/operation-rules.js'
+import { NO_TALLY } from '../rules/operations/operation-rules.js'
 import { AGE_LIMITS_MS } from '../rules/operations/set.js'
 import { int4, type Sql } from './database.js'
 import { byValues, storable, stored } from './text.js'
 
-interface KeptRow {
-  readonly state: string
-  readonly tally: OperationTally | null
-}
-
-interface LockedRow extends KeptRow {
+/** Nothing may have been counted. */
+interface TallyRow {
   readonly now: number
+  readonly tally: OperationTally | null
 }
 
 interface UndoneRow {
@@ -74,21 +69,18 @@ export class PostgresOperationPort implements Promised<OperationPort> {
     this.#sql = sql
   }
 
-  async get(id: string): Promise<KeptOperation | undefined> {
-    return (await this.#read([id, null, null, null, 1]))[0]
+  async tally(id: string): Promise<{ tally: OperationTally; now: number }> {
+    const { now, tally } = (await this.#sql.call('fold_member_tally', [id, this.#sql.at])) as TallyRow
+    return { now, tally: tally ?? NO_TALLY }
   }
 
-  async lock(id: string): Promise<LockedOperation | undefined> {
-    const found = (await this.#sql.call('lock_operation', [id, this.#sql.at])) as LockedRow | null
-    return found === null ? undefined : { ...kept(found), now: found.now }
+  async tallies(ids: readonly string[]): Promise<ReadonlyMap<string, OperationTally>> {
+    if (ids.length === 0) return new Map()
+    return new Map(Object.entries((await this.#sql.call('member_tallies', [ids])) as Record<string, OperationTally>))
   }
 
-  list(isOpenOnly: boolean, { changedAt, id }: TaskPlace, limit: number): Promise<KeptOperation[]> {
-    return this.#read([null, isOpenOnly || null, changedAt, id, int4(limit)])
-  }
-
-  async save(state: OperationState): Promise<void> {
-    await this.#sql.call('save_operation', [state.id, state.createdAt, isOpen(state), JSON.stringify(state)])
+  async dropTallies(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#sql.call('drop_member_tallies', [ids])
   }
 
   async deadPayloads(ids: readonly string[]): Promise<DeadPayload[]> {
@@ -152,14 +144,6 @@ export class PostgresOperationPort implements Promised<OperationPort> {
     const { undone, next } = (await this.#sql.call('undo_members', values)) as UndoneRow
     return next === null ? { undone } : { undone, next }
   }
-
-  async #read(values: unknown[]): Promise<KeptOperation[]> {
-    return ((await this.#sql.call('read_operations', values)) as KeptRow[]).map(kept)
-  }
-}
-
-function kept({ state, tally }: KeptRow): KeptOperation {
-  return { state: operationState(state), tally: tally ?? NO_TALLY }
 }
 
 function members(answer: unknown): OperationMember[] {

@@ -83,6 +83,9 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     await store.enqueue([task('ordered')])
     return () => store.enqueue([task('ordered')])
   },
+  'open operations': () => () => store.operations.list({ isOpen: true }, { limit: PAGE }),
+  'the newest operations': () => () => store.operations.list({}, { limit: 2 }),
+  'prune of operations': () => () => store.prune({ auditMs: 0 }, PAGE),
   claim: () => () => claim(['a', 'b', 'keyed']),
   'claim from one lane': () => () => claim(['a']),
   'claim of a kind that is not there': () => () => claim(['nothing']),
@@ -335,7 +338,7 @@ async function read(): Promise<number> {
 
 const TABLES = [
   ...['task', 'waiting', 'lane', 'ended', 'tally', 'claim', 'ledger', 'worker'],
-  ...['run', 'run_item', 'run_output', 'pause_rule', 'limit_rule'],
+  ...['run', 'run_item', 'run_output', 'pause_rule', 'limit_rule', 'record'],
 ]
 const ANALYZE = `ANALYZE ${TABLES.map(table => `redrive.${table}`).join(', ')}`
 
@@ -361,6 +364,21 @@ async function fill({ lanes, ended, ready, scheduled }: Size): Promise<void> {
   await fillGroup(Math.ceil(ended / 8))
   await fillRun(`run-${ended}`, ready)
   await fillShared(lanes)
+  await fillOperations(lanes)
+}
+
+/** Operations that are over, and two that are open. */
+async function fillOperations(count: number): Promise<void> {
+  const ids = Array.from({ length: count }, (_, n) => ({
+    type: 'operation',
+    id: `op-${n}`,
+    place: n,
+    open: 0,
+    state: '{}',
+  }))
+  await filler.importRows('record', ids)
+  for (let n = 0; n < 2; n++)
+    await filler.operations.create({ act: 'redrive', set: { ids: ['a'] }, by: { who: 'ada', why: 'fixed' } })
 }
 
 /** Dead letters of one group. */

@@ -38,7 +38,4 @@ const COUNT = /* sql */ `
     (SELECT count(*) FROM old_run JOIN redrive.task
      ON task.id > old_run.id || ':' AND task.id < old_run.id || ';' AND redrive.has_items(task.lane)) AS items,
     (SELECT count(*) FROM redrive.idempotency, clock WHERE done_at <= clock.now - $3::bigint) AS keys,
-    (SELECT count(*) FROM redrive.audit, clock WHERE audit.at <= clock.now - $4::bigint)
-      + (SELECT count(*) FROM redrive.operation, clock
-         WHERE created_at <= clock.now - $4::bigint AND NOT open
-           AND (state::json ->> 'changedAt')::bigint <= clock.now - $4::bigint) AS records`
+    (SELECT count(*) FROM redrive.audit, clock WHERE audit.at <= clock.now - $4::bigint) AS records`

@@ -1,4 +1,4 @@
-import type { RecordPort, StoredRecord } from '../port/record-port.js'
+import type { RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
 import type { Promised } from '../port/steps.js'
 import { int4, type Sql } from './database.js'
 
@@ -11,7 +11,7 @@ export class PostgresRecordPort implements Promised<RecordPort> {
   }
 
   async get(type: string, id: string): Promise<StoredRecord | undefined> {
-    return (await this.#read('get_records', [type, [id]]))[0]
+    return ((await this.#sql.call('get_record', [type, id])) as StoredRecord | null) ?? undefined
   }
 
   lock(type: string, ids: readonly string[]): Promise<StoredRecord[]> {
@@ -25,6 +25,14 @@ export class PostgresRecordPort implements Promised<RecordPort> {
   async nextPlace(type: string): Promise<number | undefined> {
     const place = await this.#sql.call('next_record_place', [type])
     return place === null ? undefined : Number(place)
+  }
+
+  lockClosed(type: string, upTo: number, limit: number): Promise<StoredRecord[]> {
+    return this.#read('lock_closed_records', [type, upTo, int4(limit)])
+  }
+
+  newest(type: string, isOpenOnly: boolean, { place, id }: RecordPlace, limit: number): Promise<StoredRecord[]> {
+    return this.#read('newest_records', [type, isOpenOnly, place, id, int4(limit)])
   }
 
   list(type: string, after: string, limit: number): Promise<StoredRecord[]> {

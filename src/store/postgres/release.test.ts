@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '3edfa7f7399cb5ebae13015b704f02d611a9118ffd169d72ba2faad4f99b6f21',
+  1: 'b8cd32823686d5bbb3b67e54ec05d0636a9d74a46d3b8a083f4f8e3dffadd9e7',
 }
 
 const MAX_LINES = 60

@@ -155,7 +155,6 @@ const IMPORTS: Readonly<Record<Section, string>> = {
     )
     ${COUNT}`,
   record: `WITH ${adding('record')} ${COUNT}`,
-  operation: `WITH ${adding('operation')} ${COUNT}`,
   // Counts are added up, and the view that does so has no rows of its own to add to.
   operation_tally: /* sql */ `
     WITH added AS (

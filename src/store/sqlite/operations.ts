@@ -5,12 +5,11 @@ import {
   type DeathsRow,
   type OperationAct,
   type OperationMember,
+  type OperationTally,
   type SurveyRow,
 } from '../contract/operation-store.js'
 import type {
   DeadPayload,
-  KeptOperation,
-  LockedOperation,
   MemberScope,
   NamedMember,
   OperationPort,
@@ -19,7 +18,7 @@ import type {
 } from '../port/operation-port.js'
 import { afterUndo } from '../rules/after-settlement.js'
 import { compareTexts, type TaskPlace } from '../rules/cursor.js'
-import { isOpen, NO_TALLY, type OperationState, operationState } from '../rules/operations/operation-rules.js'
+import { NO_TALLY } from '../rules/operations/operation-rules.js'
 import { undonePage } from '../rules/operations/set.js'
 import { isActedOn, isAsMoved } from '../rules/operator-acts.js'
 import { hasItems } from '../rules/runs/items.js'
@@ -43,24 +42,16 @@ export class SqliteOperationPort implements OperationPort {
     this.#now = now
   }
 
-  get(id: string): KeptOperation | undefined {
-    const row = this.#operations.get.get(id)
-    return row && this.#kept(row)
+  tally(id: string): { tally: OperationTally; now: number } {
+    return { tally: this.#operations.tally.get(id) ?? NO_TALLY, now: this.#now() }
   }
 
-  lock(id: string): LockedOperation | undefined {
-    const found = this.get(id)
-    return found && { ...found, now: this.#now() }
+  tallies(ids: readonly string[]): ReadonlyMap<string, OperationTally> {
+    return new Map(ids.map(id => [id, this.tally(id).tally]))
   }
 
-  list(isOpenOnly: boolean, { changedAt, id }: TaskPlace, limit: number): KeptOperation[] {
-    const rows = this.#operations.list.all(isOpenOnly ? 1 : 0, changedAt, changedAt, id, limit)
-    return rows.map(row => this.#kept(row))
-  }
-
-  save(state: OperationState): void {
-    const { id, createdAt: created_at } = state
-    this.#operations.save.run({ id, created_at, open: isOpen(state) ? 1 : 0, state: JSON.stringify(state) })
+  dropTallies(ids: readonly string[]): void {
+    for (const id of ids) this.#operations.dropTally.run(id)
   }
 
   deadPayloads(ids: readonly string[]): DeadPayload[] {
@@ -115,11 +106,6 @@ export class SqliteOperationPort implements OperationPort {
     const count = rows.slice(0, limit).filter(row => restore(this.#operations, this.#tasks, book, row, by, now)).length
     book.write()
     return undonePage(rows, limit, count)
-  }
-
-  #kept(row: { readonly state: string }): KeptOperation {
-    const state = operationState(row.state)
-    return { state, tally: this.#operations.tally.get(state.id) ?? NO_TALLY }
   }
 }
 

@@ -22,9 +22,7 @@ export class PrunableCounts {
         (SELECT count(*) FROM old_run CROSS JOIN task
          ON task.id > old_run.id || ':' AND task.id < old_run.id || ';' AND task.lane >= ${FIRST_RUN_LANE}) AS items,
         (SELECT count(*) FROM idempotency INDEXED BY idempotency_done WHERE done_at <= :keys) AS keys,
-        (SELECT count(*) FROM audit WHERE at <= :audit)
-          + (SELECT count(*) FROM operation INDEXED BY operation_created
-             WHERE created_at <= :audit AND open = 0 AND state ->> 'changedAt' <= :audit) AS records`)
+        (SELECT count(*) FROM audit WHERE at <= :audit) AS records`)
   }
 
   read({ endedMs, deadMs, keysMs, auditMs }: Retention, now: number): Prunable {

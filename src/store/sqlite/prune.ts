@@ -19,11 +19,6 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   pruneLanes(statements, now)
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
-  if (auditMs !== undefined) {
-    const over = { before: now - auditMs, limit: left }
-    statements.forgetTallies.run(over)
-    left -= statements.forgetOperations.run(over).changes
-  }
   return limit - left
 }
 

@@ -1,4 +1,4 @@
-import type { RecordPort, StoredRecord } from '../port/record-port.js'
+import type { RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
 import { compareTexts } from '../rules/cursor.js'
 import type { RecordRow, RecordStatements } from './statements/record-port.js'
 
@@ -25,6 +25,15 @@ export class SqliteRecordPort implements RecordPort {
 
   nextPlace(type: string): number | undefined {
     return this.#records.nextPlace.get(type)
+  }
+
+  lockClosed(type: string, upTo: number, limit: number): StoredRecord[] {
+    return this.#records.closed.all(type, upTo, limit).map(recordOf)
+  }
+
+  newest(type: string, isOpenOnly: boolean, { place, id }: RecordPlace, limit: number): StoredRecord[] {
+    const { newest, newestOpen } = this.#records
+    return (isOpenOnly ? newestOpen : newest).all(type, place, id, limit).map(recordOf)
   }
 
   list(type: string, after: string, limit: number): StoredRecord[] {

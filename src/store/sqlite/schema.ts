@@ -252,15 +252,8 @@ export const MIGRATIONS: readonly string[] = [
       PRIMARY KEY (run, task)
     ) STRICT, WITHOUT ROWID;
 
-    -- Bulk acts on record. Their members carry their id from their move on. The record is JSON in state; the other columns
-    -- are what statements search by.
-    CREATE TABLE operation (
-      id         TEXT    PRIMARY KEY,
-      created_at INTEGER NOT NULL,
-      open       INTEGER NOT NULL,
-      state      TEXT    NOT NULL
-    ) STRICT;
-    CREATE INDEX operation_created ON operation (created_at, id);
+    -- Bulk acts are records of the type 'operation', whose place is the time of their creation. Members carry the id of
+    -- their operation from their move on; these are their outcomes.
     CREATE TABLE operation_tally (
       operation  TEXT    PRIMARY KEY,
       passed     INTEGER NOT NULL,

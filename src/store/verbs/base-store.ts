@@ -41,7 +41,7 @@ import { checkedLimits } from '../rules/lane-limits.js'
 import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
 import { Groups } from './groups.js'
 import { limitLanes, pauseLanes } from './lanes.js'
-import { Operations } from './operations.js'
+import { Operations, prunableOperations, pruneOperations } from './operations.js'
 import { Runs, redriveTasks } from './runs.js'
 import { Schedules } from './schedules.js'
 import { cancelOnRecord, discardOnRecord, editOnRecord } from './tasks.js'
@@ -222,14 +222,22 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
 
   async prunable(keep: Retention): Promise<Prunable> {
     checkRetention(keep)
-    return this.#read(tx => tx.reads.prunable(keep))
+    const { auditMs } = keep
+    return this.#read(function* (tx) {
+      const found = yield* tx.reads.prunable(keep)
+      if (auditMs === undefined) return found
+      return { ...found, records: found.records + (yield* prunableOperations(tx, auditMs)) }
+    })
   }
 
   async prune(keep: Retention, limit: number): Promise<number> {
     checkRetention(keep)
     checkLimit(limit)
-    if (keep.endedMs !== undefined) await this.schedules.prune(keep.endedMs, limit)
-    return this.#verbs.prune(keep, limit)
+    const { endedMs, auditMs } = keep
+    if (endedMs !== undefined) await this.schedules.prune(endedMs, limit)
+    const gone = await this.#verbs.prune(keep, limit)
+    if (auditMs === undefined || gone >= limit) return gone
+    return gone + (await this.#transactions.write(tx => pruneOperations(tx, auditMs, limit - gone)))
   }
 
   async redrive(ids: readonly string[], by: By): Promise<string[]> {

@@ -15,7 +15,8 @@ import type {
   TakenOperation,
   TaskSet,
 } from '../contract/operation-store.js'
-import type { LockedOperation, PayloadEdit } from '../port/operation-port.js'
+import type { PayloadEdit } from '../port/operation-port.js'
+import type { RecordPlace, StoredRecord } from '../port/record-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
 import { checkBeat, checkName, checkPage, checkPerson } from '../rules/check.js'
 import { NEWEST, OLDEST, pageByTime, taskPlace } from '../rules/cursor.js'
@@ -23,10 +24,12 @@ import { checkNewOperation, checkSet } from '../rules/operations/check-operation
 import { OperationNotFoundError } from '../rules/operations/errors.js'
 import {
   isDrivenBy,
+  isOpen,
   isOutside,
   NO_TALLY,
   type OperationState,
   operationRecord,
+  operationState,
   type PartOfOperation,
   partOf,
   refuseUndo,
@@ -36,6 +39,19 @@ import { patchedPayload } from '../rules/operations/patch-payload.js'
 import { ageOf, memberPage, namedPage, surveyed } from '../rules/operations/set.js'
 import { changing, creation, leasing, stepping, type Transition, undoing } from '../rules/operations/transitions.js'
 import { cancelTasks, redriveTasks } from './runs.js'
+
+/** The type of their records. */
+const OPERATION = 'operation'
+
+/** Operations that are read at once to count them. */
+const PAGE = 500
+
+/** An operation under its lock, and the time. */
+interface LockedOperation {
+  readonly state: OperationState
+  readonly tally: OperationTally
+  readonly now: number
+}
 
 /** The operations of every store. A verb that changes one locks it first, applies a rule, and saves the result. */
 export class Operations implements OperationStore {
@@ -58,17 +74,20 @@ export class Operations implements OperationStore {
   async get(id: string): Promise<OperationRecord | undefined> {
     checkName('id', id)
     return this.#store.read(function* (tx) {
-      const found = yield* tx.operations.get(id)
-      return found && operationRecord(found.state, found.tally)
+      // The tally first: no more members are counted than the record says were moved.
+      const tallies = yield* tx.operations.tallies([id])
+      const found = yield* tx.records.get(OPERATION, id)
+      return found && operationRecord(operationState(found.state), tallies.get(id) ?? NO_TALLY)
     })
   }
 
   async list(filter: { readonly isOpen?: boolean }, { limit, after }: PageRequest): Promise<Page<OperationRecord>> {
     checkPage({ limit })
-    const before = after === undefined ? NEWEST : taskPlace(after)
+    const { changedAt: place, id } = after === undefined ? NEWEST : taskPlace(after)
     return this.#store.read(function* (tx) {
-      const found = yield* tx.operations.list(filter.isOpen === true, before, limit + 1)
-      const records = found.map(({ state, tally }) => operationRecord(state, tally))
+      const found = yield* tx.records.newest(OPERATION, filter.isOpen === true, { place, id }, limit + 1)
+      const tallies = yield* tx.operations.tallies(found.map(record => record.id))
+      const records = found.map(({ id, state }) => operationRecord(operationState(state), tallies.get(id) ?? NO_TALLY))
       return pageByTime(records, limit, ({ createdAt }) => createdAt)
     })
   }
@@ -113,7 +132,7 @@ export class Operations implements OperationStore {
     checkName('id', id)
     checkPage({ limit })
     return this.#store.read(function* (tx) {
-      const { act, set, createdAt } = known(id, yield* tx.operations.get(id)).state
+      const { act, set, createdAt } = stateOf(id, yield* tx.records.get(OPERATION, id))
       if (isOutside(set)) return { items: [] }
       if ('ids' in set) {
         const page = namedPage(set.ids, { limit, after, lane })
@@ -142,7 +161,7 @@ export class Operations implements OperationStore {
   async deaths(id: string): Promise<readonly DeathsRow[]> {
     checkName('id', id)
     return this.#store.read(function* (tx) {
-      known(id, yield* tx.operations.get(id))
+      stateOf(id, yield* tx.records.get(OPERATION, id))
       return yield* tx.operations.deaths(id)
     })
   }
@@ -166,18 +185,50 @@ export class Operations implements OperationStore {
   async #change<T>(id: string, body: (tx: Tx, found: LockedOperation) => Steps<T>): Promise<T> {
     checkName('id', id)
     return this.#store.write(function* (tx) {
-      return yield* body(tx, known(id, yield* tx.operations.lock(id)))
+      const [found] = yield* tx.records.lock(OPERATION, [id])
+      const state = stateOf(id, found)
+      return yield* body(tx, { state, ...(yield* tx.operations.tally(id)) })
     })
   }
 }
 
-function known<Found>(id: string, found: Found | undefined): Found {
+/** Forgets operations that are over and have not changed for a time, up to a limit. Returns how many. */
+export function* pruneOperations(tx: Tx, keepMs: number, limit: number): Steps<number> {
+  const before = (yield* tx.clock.now()) - keepMs
+  // Locked, so that nobody continues one of them meanwhile.
+  const closed = yield* tx.records.lockClosed(OPERATION, before, limit)
+  const over = closed.filter(record => isOver(record, before)).map(({ id }) => id)
+  yield* tx.operations.dropTallies(over)
+  yield* tx.records.drop(OPERATION, over)
+  return over.length
+}
+
+/** The number of operations that `pruneOperations` would forget by now. */
+export function* prunableOperations(tx: Tx, keepMs: number): Steps<number> {
+  const before = (yield* tx.clock.now()) - keepMs
+  let count = 0
+  let place: RecordPlace | undefined = { place: before + 1, id: '' }
+  while (place !== undefined) {
+    const page: readonly StoredRecord[] = yield* tx.records.newest(OPERATION, false, place, PAGE)
+    count += page.filter(record => isOver(record, before)).length
+    place = page[PAGE - 1]
+  }
+  return count
+}
+
+/** Whether an operation is over and has not changed since a time. */
+function isOver({ isOpen, state }: StoredRecord, before: number): boolean {
+  return !isOpen && operationState(state).changedAt <= before
+}
+
+function stateOf(id: string, found: StoredRecord | undefined): OperationState {
   if (found === undefined) throw new OperationNotFoundError(id)
-  return found
+  return operationState(found.state)
 }
 
 function* save(tx: Tx, { state, entry }: Transition, tally: OperationTally, now: number): Steps<OperationRecord> {
-  yield* tx.operations.save(state)
+  const { id, createdAt: place } = state
+  yield* tx.records.save(OPERATION, [{ id, place, isOpen: isOpen(state), state: JSON.stringify(state) }])
   if (entry !== undefined) yield* tx.audit.append(entry, now)
   return operationRecord(state, tally)
 }

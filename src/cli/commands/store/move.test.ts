@@ -68,7 +68,6 @@ describe('redrive move', () => {
       'policy',
       'task',
       'record',
-      'operation',
       'operation_tally',
       'group',
       'tally',

@@ -1,56 +1,43 @@
--- Saves the record of an operation.
-CREATE OR REPLACE FUNCTION redrive.save_operation(
-  of_id text, of_created_at bigint, is_open boolean, of_state text
-) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
-BEGIN
-  INSERT INTO redrive.operation (id, created_at, open, state) VALUES (of_id, of_created_at, is_open, of_state)
-  ON CONFLICT (id) DO UPDATE SET open = is_open, state = of_state;
-END
+-- The tally of a row as JSON.
+CREATE OR REPLACE FUNCTION redrive.tally_json(this redrive.operation_tally) RETURNS json LANGUAGE sql STABLE AS $$
+  SELECT json_build_object('passed', this.passed, 'failed', this.failed, 'unanswered', this.unanswered,
+    'succeeded', this.succeeded, 'skipped', this.skipped, 'dead', this.dead, 'cancelled', this.cancelled)
 $$;
 
--- Locks an operation, and folds its counts once they are many. Returns {now, state, tally}; NULL if there is none.
-CREATE OR REPLACE FUNCTION redrive.lock_operation(of_id text, at bigint) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
-DECLARE
-  now_ms bigint := redrive.now_ms(at);
-  found_state text;
+-- The tally of an operation whose record is locked, and the time. Folds its counts once they are many. Returns {now, tally};
+-- the tally is NULL if nothing has been counted.
+CREATE OR REPLACE FUNCTION redrive.fold_member_tally(of_operation text, at bigint) RETURNS json
+LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
-  SELECT state INTO found_state FROM redrive.operation WHERE id = of_id FOR UPDATE;
-  IF found_state IS NULL THEN
-    RETURN NULL;
-  END IF;
-  IF (SELECT count(*) FROM redrive.operation_count WHERE operation = of_id) > 100 THEN
+  IF (SELECT count(*) FROM redrive.operation_count WHERE operation = of_operation) > 100 THEN
     WITH folded AS (
-      DELETE FROM redrive.operation_count WHERE operation = of_id RETURNING *
+      DELETE FROM redrive.operation_count WHERE operation = of_operation RETURNING *
     )
     INSERT INTO redrive.operation_count (operation, passed, failed, unanswered, succeeded, skipped, dead, cancelled)
-    SELECT of_id, sum(passed), sum(failed), sum(unanswered), sum(succeeded), sum(skipped), sum(dead), sum(cancelled)
+    SELECT of_operation, sum(passed), sum(failed), sum(unanswered), sum(succeeded), sum(skipped), sum(dead),
+      sum(cancelled)
     FROM folded;
   END IF;
-  RETURN json_build_object('now', now_ms, 'state', found_state, 'tally', redrive.tally_of(of_id));
+  RETURN json_build_object('now', redrive.now_ms(at), 'tally', (
+    SELECT redrive.tally_json(its) FROM redrive.operation_tally AS its WHERE its.operation = of_operation
+  ));
 END
 $$;
 
--- The tally of an operation; NULL if nothing has been counted.
-CREATE OR REPLACE FUNCTION redrive.tally_of(of_operation text) RETURNS json LANGUAGE sql STABLE AS $$
-  SELECT json_build_object('passed', passed, 'failed', failed, 'unanswered', unanswered, 'succeeded', succeeded,
-    'skipped', skipped, 'dead', dead, 'cancelled', cancelled)
-  FROM redrive.operation_tally WHERE operation = of_operation
-$$;
-
--- A page of the operations, newest first, from before the last one of the page before; or the one with this id. Returns a
--- JSON array of {state, tally}.
-CREATE OR REPLACE FUNCTION redrive.read_operations(
-  of_id text, is_open boolean, before bigint, before_id text, up_to int
-) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
+-- The tallies of operations, by id.
+CREATE OR REPLACE FUNCTION redrive.member_tallies(of_operations text[]) RETURNS json
+LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
-    SELECT coalesce(json_agg(json_build_object('state', state, 'tally', redrive.tally_of(id))), '[]') FROM (
-      SELECT id, state FROM redrive.operation
-      WHERE (of_id IS NULL OR id = of_id) AND (is_open IS NULL OR open = is_open)
-        AND (before IS NULL OR (created_at, id) < (before, before_id))
-      ORDER BY created_at DESC, id DESC LIMIT up_to
-    ) AS listed
+    SELECT coalesce(json_object_agg(its.operation, redrive.tally_json(its)), '{}')
+    FROM redrive.operation_tally AS its WHERE its.operation = ANY (of_operations)
   );
+END
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.drop_member_tallies(of_operations text[]) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  DELETE FROM redrive.operation_count WHERE operation = ANY (of_operations);
 END
 $$;
 

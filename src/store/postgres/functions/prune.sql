@@ -102,21 +102,6 @@ BEGIN
 END
 $$;
 
--- Deletes operations that are over and have not changed since a time, with their counts, up to a limit. Returns how many.
-CREATE OR REPLACE FUNCTION redrive.prune_operations(before bigint, up_to int) RETURNS int LANGUAGE plpgsql AS $$
-DECLARE
-  -- Locked, so that nobody continues one of them meanwhile.
-  ids text[] := ARRAY(
-    SELECT id FROM redrive.operation
-    WHERE created_at <= before AND NOT open AND (state::json ->> 'changedAt')::bigint <= before
-    ORDER BY created_at LIMIT up_to FOR UPDATE SKIP LOCKED);
-BEGIN
-  DELETE FROM redrive.operation_count WHERE operation = ANY (ids);
-  DELETE FROM redrive.operation WHERE id = ANY (ids);
-  RETURN cardinality(ids);
-END
-$$;
-
 -- Deletes up to `up_to` tasks, keys and audit records in all that have been over for long enough. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.prune(
   ended_ms bigint, dead_ms bigint, keys_ms bigint, audit_ms bigint, up_to int, at bigint
@@ -147,6 +132,6 @@ BEGIN
   );
   GET DIAGNOSTICS count = ROW_COUNT;
   gone := gone + count;
-  RETURN gone + redrive.prune_operations(now_ms - audit_ms, up_to - gone);
+  RETURN gone;
 END
 $$;

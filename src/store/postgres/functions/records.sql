@@ -5,12 +5,10 @@ CREATE OR REPLACE FUNCTION redrive.record_json(this redrive.record) RETURNS json
   SELECT json_build_object('id', this.id, 'place', this.place, 'isOpen', this.open, 'state', this.state)
 $$;
 
-CREATE OR REPLACE FUNCTION redrive.get_records(of_type text, ids text[]) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
+-- NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.get_record(of_type text, of_id text) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
-  RETURN (
-    SELECT coalesce(json_agg(redrive.record_json(record)), '[]')
-    FROM redrive.record WHERE type = of_type AND id = ANY (ids)
-  );
+  RETURN (SELECT redrive.record_json(its) FROM redrive.record AS its WHERE its.type = of_type AND its.id = of_id);
 END
 $$;
 
@@ -38,7 +36,9 @@ BEGIN
   RETURN (
     SELECT coalesce(json_agg(redrive.record_json(locked)), '[]')
     FROM (
-      SELECT * FROM redrive.record WHERE type = of_type AND id = ANY (ids) ORDER BY id FOR UPDATE
+      SELECT its.* FROM (SELECT DISTINCT id FROM unnest(ids) AS id) AS named
+      JOIN redrive.record AS its ON its.type = of_type AND its.id = ANY (ARRAY[named.id])
+      ORDER BY its.id FOR UPDATE OF its
     ) AS locked
   );
 END
@@ -65,6 +65,38 @@ BEGIN
 END
 $$;
 
+-- Records up to a place that are not open, the first ones first, without those that another transaction has locked.
+CREATE OR REPLACE FUNCTION redrive.lock_closed_records(of_type text, up_to_place bigint, up_to int) RETURNS json
+LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(redrive.record_json(locked)), '[]')
+    FROM (
+      SELECT * FROM redrive.record WHERE type = of_type AND NOT open AND place <= up_to_place
+      ORDER BY place, id LIMIT up_to FOR UPDATE SKIP LOCKED
+    ) AS locked
+  );
+END
+$$;
+
+-- Records from before a place, newest first. Those that are open have an index of their own: workers ask for them often.
+CREATE OR REPLACE FUNCTION redrive.newest_records(
+  of_type text, is_open_only boolean, before bigint, before_id text, up_to int
+) RETURNS json LANGUAGE plpgsql STABLE /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(redrive.record_json(page) ORDER BY page.place DESC, page.id DESC), '[]')
+    FROM (
+      (SELECT * FROM redrive.record WHERE is_open_only AND type = of_type AND open AND (place, id) < (before, before_id)
+        ORDER BY place DESC, id DESC LIMIT up_to)
+      UNION ALL
+      (SELECT * FROM redrive.record WHERE NOT is_open_only AND type = of_type AND (place, id) < (before, before_id)
+        ORDER BY place DESC, id DESC LIMIT up_to)
+    ) AS page
+  );
+END
+$$;
+
 -- Adds records, or replaces them.
 CREATE OR REPLACE FUNCTION redrive.save_records(of_type text, records json) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
@@ -78,7 +110,8 @@ $$;
 
 CREATE OR REPLACE FUNCTION redrive.drop_records(of_type text, ids text[]) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
-  DELETE FROM redrive.record WHERE type = of_type AND id = ANY (ids);
+  DELETE FROM redrive.record AS its USING unnest(ids) AS named (id)
+  WHERE its.type = of_type AND its.id = ANY (ARRAY[named.id]);
 END
 $$;
 
@@ -88,8 +121,8 @@ LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   count int;
 BEGIN
-  DELETE FROM redrive.record WHERE type = of_type AND id = ANY (ARRAY(
-    SELECT id FROM redrive.record WHERE type = of_type AND NOT open AND place <= up_to_place
+  DELETE FROM redrive.record WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM redrive.record WHERE type = of_type AND NOT open AND place <= up_to_place
     ORDER BY place, id LIMIT up_to FOR UPDATE SKIP LOCKED
   ));
   GET DIAGNOSTICS count = ROW_COUNT;

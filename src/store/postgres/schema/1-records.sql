@@ -46,17 +46,8 @@ CREATE TABLE redrive.run_output (
   PRIMARY KEY (run, task)
 );
 
--- Bulk acts on record. Members carry the id of their operation from their move on. The record is JSON in `state`; the other
--- columns are what statements search by.
-CREATE TABLE redrive.operation (
-  id         text COLLATE "C" PRIMARY KEY,
-  created_at bigint  NOT NULL,
-  open       boolean NOT NULL,
-  state      text    NOT NULL
-) WITH (fillfactor = 50);
-CREATE INDEX operation_created ON redrive.operation (created_at, id);
-
--- The outcomes of members.
+-- Bulk acts are records of the type `operation`, whose place is the time of their creation. Members carry the id of their
+-- operation from their move on; these are their outcomes.
 CREATE TABLE redrive.operation_count (
   operation  text COLLATE "C" NOT NULL,
   passed     bigint NOT NULL DEFAULT 0,

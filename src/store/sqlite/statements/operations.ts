@@ -8,14 +8,6 @@ import { STANDING_COLUMNS, type StandingRow } from './standing-row.js'
 /** The statements of operations by name, prepared on one connection. */
 export type OperationStatements = ReturnType<typeof prepare>
 
-/** A row of the table `operation`. */
-export interface OperationRow {
-  readonly id: string
-  readonly created_at: number
-  readonly open: number
-  readonly state: string
-}
-
 /** Which members of a set to read. NULL matches all. */
 export interface MemberScope {
   readonly kind: string | null
@@ -117,17 +109,9 @@ function prepare(db: Preparer) {
       WHERE ${condition} AND ${since} <= :until AND ${MATCHES}
       GROUP BY 1, 2, 3, 4, 5`)
   return {
-    save: db.prepare<OperationRow>(/* sql */ `
-      INSERT INTO operation (id, created_at, open, state) VALUES (:id, :created_at, :open, :state)
-      ON CONFLICT (id) DO UPDATE SET open = excluded.open, state = excluded.state`),
-    get: db.prepare<[string], { state: string }>(/* sql */ `SELECT state FROM operation WHERE id = ?`),
-    list: db.prepare<[number, number, number, string, number], { state: string }>(/* sql */ `
-      SELECT state FROM operation
-      WHERE open >= ? AND (created_at < ? OR (created_at = ? AND id < ?))
-      ORDER BY created_at DESC, id DESC
-      LIMIT ? + 0`),
     tally: db.prepare<[string], OperationTally>(/* sql */ `
       SELECT passed, failed, unanswered, succeeded, skipped, dead, cancelled FROM operation_tally WHERE operation = ?`),
+    dropTally: db.prepare<[string]>(/* sql */ `DELETE FROM operation_tally WHERE operation = ?`),
     named: db.prepare<[string], NamedRow>(/* sql */ `
       SELECT ${MEMBER}, task.state, task.cancel_requested, task.error_code FROM task JOIN lane ON lane.id = task.lane
       WHERE task.id = ?`),

@@ -23,6 +23,11 @@ function prepare(db: Preparer) {
       .prepare<[string], number>(/* sql */ `
         SELECT place FROM record INDEXED BY record_open WHERE type = ? AND open = 1 ORDER BY place, id LIMIT 1`)
       .pluck(),
+    closed: db.prepare<[string, number, number], RecordRow>(/* sql */ `
+      SELECT id, place, open, state FROM record INDEXED BY record_place
+      WHERE type = ? AND open = 0 AND place <= ? ORDER BY place, id LIMIT ? + 0`),
+    newest: db.prepare<[string, number, string, number], RecordRow>(newest('record_place', 'true')),
+    newestOpen: db.prepare<[string, number, string, number], RecordRow>(newest('record_open', 'open = 1')),
     list: db.prepare<[string, string, number], RecordRow>(/* sql */ `
       SELECT id, place, open, state FROM record WHERE type = ? AND id > ? ORDER BY id LIMIT ? + 0`),
     save: db.prepare<RecordRow & { readonly type: string }>(/* sql */ `
@@ -35,6 +40,12 @@ function prepare(db: Preparer) {
         WHERE type = :type AND open = 0 AND place <= :upTo ORDER BY place, id LIMIT :limit + 0
       )`),
   }
+}
+
+function newest(index: string, condition: string): string {
+  return /* sql */ `
+    SELECT id, place, open, state FROM record INDEXED BY ${index}
+    WHERE type = ? AND ${condition} AND (place, id) < (?, ?) ORDER BY place DESC, id DESC LIMIT ? + 0`
 }
 
 /** The statements of records of a connection. */

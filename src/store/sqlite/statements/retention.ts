@@ -1,11 +1,6 @@
 import { FIRST_RUN_LANE } from '../../rules/runs/items.js'
 import type { Preparer } from '../driver.js'
 
-const OPERATIONS_OVER = /* sql */ `
-  SELECT id FROM operation INDEXED BY operation_created
-  WHERE created_at <= :before AND open = 0 AND state ->> 'changedAt' <= :before
-  ORDER BY created_at LIMIT :limit + 0`
-
 /** The rule that limits a lane. */
 const LAST_RULE = /* sql */ `limit_rule AS rule
   WHERE rule.kind = lane.kind AND ifnull(rule.category = lane.category, 1) AND ifnull(rule.key = lane.key, 1)
@@ -42,8 +37,6 @@ export function retentionStatements(db: Preparer) {
       DELETE FROM idempotency
       WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done
                     WHERE done_at <= ? ORDER BY done_at LIMIT ? + 0)`),
-    forgetTallies: db.prepare(/* sql */ `DELETE FROM operation_tally WHERE operation IN (${OPERATIONS_OVER})`),
-    forgetOperations: db.prepare(/* sql */ `DELETE FROM operation WHERE id IN (${OPERATIONS_OVER})`),
     /** Looks only at the oldest records: they are in the order of their times, so no index is needed. */
     forgetAudit: db.prepare(/* sql */ `
       DELETE FROM audit
