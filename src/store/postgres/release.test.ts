@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'b8cd32823686d5bbb3b67e54ec05d0636a9d74a46d3b8a083f4f8e3dffadd9e7',
+  1: 'b4d3549a7dc86fb64425bfd631cb8ac249e4cd0279ad7d1784bfd776f73bd99d',
 }
 
 const MAX_LINES = 60

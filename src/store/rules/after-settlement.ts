@@ -8,7 +8,17 @@ import { acted, attempted, decided, type LedgerChange, type LostClaim, lost } fr
 
 /**
  * The rules of a settlement: where a task stands after an attempt has ended, after its worker has died, and after a
- * redrive. Pure. Memory and SQLite share them; PostgreSQL has them in SQL, and the conformance suite holds for all three.
+ * redrive. Pure. Memory and SQLite share them, and PostgreSQL has them in SQL. Hot paths repeat a part of them, and name them:
+ *
+ * | rule              | in SQLite                                 | in PostgreSQL                      |
+ * |-------------------|-------------------------------------------|------------------------------------|
+ * | `afterSettlement` | `successes`, `plain-retry`, `advance`     | `succeed`, `advance`, `lock_ended` |
+ * | `afterLoss`       |                                           | `lock_ended`                       |
+ * | `afterRedrive`    | `redrive` in `operators`                  | `move_dead`                        |
+ * | `afterUndo`       |                                           | `undo_members`                     |
+ * | `afterDiscard`    |                                           | `discard`                          |
+ *
+ * The conformance suite and the model test hold for all of them.
  */
 
 type Failures = Pick<

@@ -6,7 +6,7 @@ import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
  * The ramp: after a hold a lane starts with one task, and one more may run for each that ends, so the number doubles with
  * every round. Once this many may run at once, the lane is as free as before. The gate of a failure budget, while it is half
  * open, has the same ramp, on which only successes count (`budgets/gate.ts`). Lanes that share a limit learn a pace instead
- * (`shared-limit.ts`). PostgreSQL has it too.
+ * (`shared-limit.ts`). PostgreSQL has it in `ramp_up`.
  */
 export const RAMP_END = 256
 

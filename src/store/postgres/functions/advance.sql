@@ -165,7 +165,9 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.rounds_to_wait() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT 1024';
 
 -- Advances the items of a batch: writes their rows, the ledger and the counts. Leaves those alone that somebody asked to
--- cancel. Returns the positions of those kept and of those that wait now, the argument of `ramp_up`, what `note_answers` and
+-- cancel. The same as `afterSettlement` of src/store/rules/after-settlement.ts, and as src/store/sqlite/advance.ts.
+--
+-- Returns the positions of those kept and of those that wait now, the argument of `ramp_up`, what `note_answers` and
 -- `note_attempts` are told where something counts it, and the ids of those that are still in a group.
 CREATE OR REPLACE FUNCTION redrive.advance(
   batch redrive.settlement_columns, admitted boolean[], now_ms bigint,

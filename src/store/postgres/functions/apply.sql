@@ -1,5 +1,5 @@
--- Locks the tasks of these outcomes, as far as they are still in their round, and derives what becomes of each.
--- `reports` is what `settle_outcomes` takes.
+-- Locks the tasks of these outcomes, as far as they are still in their round, and derives what becomes of each, as
+-- `afterSettlement` and `afterLoss` of src/store/rules/after-settlement.ts do. `reports` is what `settle_outcomes` takes.
 CREATE OR REPLACE FUNCTION redrive.lock_ended(reports json, now_ms bigint) RETURNS redrive.ended_attempt[]
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -48,7 +48,7 @@ BEGIN
 END
 $$;
 
--- The same for outcomes that `apply` has written. A failure counts unless it is the payload's, a rate limit's or a loss.
+-- The same for outcomes that `settle_outcomes` has written. A failure counts unless it is the payload's, a rate limit's or a loss.
 CREATE OR REPLACE FUNCTION redrive.note_outcomes(
   batch redrive.ended_attempt[], is_any_gate_open boolean, now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$

@@ -1,5 +1,6 @@
--- Gives dead tasks up for good, on record: they are cancelled, and keep their error. Items of runs are left alone, since
--- their run counts its dead. `of_operation` and `died_until` as with `redrive`. Returns the ids of the tasks that it changed, as a JSON array.
+-- Gives dead tasks up for good, on record: they are cancelled, and keep their error (`afterDiscard` of
+-- src/store/rules/after-settlement.ts). Items of runs are left alone, since their run counts its dead. `of_operation` and
+-- `died_until` as with `redrive`. Returns the ids of the tasks that it changed, as a JSON array.
 CREATE OR REPLACE FUNCTION redrive.discard(
   ids text[], who text, why text, of_operation text, died_until bigint, at bigint
 ) RETURNS text LANGUAGE plpgsql /* verb */ AS $$

@@ -200,7 +200,7 @@ END
 $$;
 
 -- Puts members of an operation back as they were, of a page in the order of their ids: redriven ones that wait and have not
--- run since, and discarded ones. Returns {undone, next}.
+-- run since, and discarded ones, as `afterUndo` of src/store/rules/after-settlement.ts does. Returns {undone, next}.
 CREATE OR REPLACE FUNCTION redrive.undo_members(
   of_operation text, after text, up_to int, who text, why text, at bigint
 ) RETURNS json LANGUAGE plpgsql /* verb */ AS $$

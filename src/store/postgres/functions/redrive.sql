@@ -26,10 +26,10 @@ CREATE OR REPLACE FUNCTION redrive.before_of(of_task redrive.task) RETURNS text 
     ',"reason":' || to_json(of_task.reason), '}')
 $$;
 
--- Gives dead tasks fresh attempts, on record; only those that died by a time, if one is given. They carry the operation,
--- if there is one, and it moves each of them once, though the clock may be set back. Tasks are read without a lock, which
--- would be a write of its own, and left alone if they have changed since. Returns the ids and times of death of those that it
--- moved, and how many were dead.
+-- Gives dead tasks fresh attempts, on record, as `afterRedrive` of src/store/rules/after-settlement.ts does; only those that
+-- died by a time, if one is given. They carry the operation, if there is one, and it moves each of them once, though the
+-- clock may be set back. Tasks are read without a lock, which would be a write of its own, and left alone if they have
+-- changed since. Returns the ids and times of death of those that it moved, and how many were dead.
 CREATE OR REPLACE FUNCTION redrive.move_dead(
   ids text[], who text, why text, of_operation text, died_until bigint, now_ms bigint,
   OUT moved text[], OUT times bigint[], OUT known int

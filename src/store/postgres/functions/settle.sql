@@ -1,5 +1,5 @@
 -- Lets lanes that start slowly after a hold run one more task for each attempt that began after the hold and ended.
--- `ends` is a JSON array of {lane, began}.
+-- `ends` is a JSON array of {lane, began}. The rule is `rampedUp` of src/store/rules/lane-limits.ts.
 CREATE OR REPLACE FUNCTION redrive.ramp_up(ends json) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE redrive.lane
@@ -70,9 +70,12 @@ CREATE OR REPLACE FUNCTION redrive.count_advances(batch redrive.settlement_colum
   SELECT coalesce(num_nonnulls(VARIADIC batch.nexts), 0)
 $$;
 
--- Settles the plain successes of a batch: each attempt is described by its time, worker, version,
--- call and release alone, and is kept in the task's own row. Returns the positions, from 1, of those that were still in their
--- round, the argument of `ramp_up`, and those of `note_answers` and `note_attempts` where something counts them.
+-- Settles the plain successes of a batch: each attempt is described by its time, worker, version, call and release alone, and
+-- is kept in the task's own row. The same as `afterSettlement` of src/store/rules/after-settlement.ts, and as
+-- src/store/sqlite/successes.ts.
+--
+-- Returns the positions, from 1, of those that were still in their round, the argument of `ramp_up`, and those of
+-- `note_answers` and `note_attempts` where something counts them.
 CREATE OR REPLACE FUNCTION redrive.succeed(
   batch redrive.settlement_columns, now_ms bigint,
   OUT settled int[], OUT ends json, OUT lanes bigint[], OUT counts redrive.attempt_count[]

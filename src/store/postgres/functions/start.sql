@@ -1,6 +1,6 @@
--- Starts tasks whose rows in `waiting` are locked. Returns NULL if there are none, and else returns them in the order given, column by column, as a JSON object
--- of arrays, which is much cheaper to build than an array of objects. `history` is NULL for a task that was never
--- tried.
+-- Starts tasks whose rows in `waiting` are locked. Returns NULL if there are none, and else returns them in the order given,
+-- column by column, as a JSON object of arrays, which is much cheaper to build than an array of objects. `history` is NULL
+-- for a task that was never tried.
 CREATE OR REPLACE FUNCTION redrive.start(places tid[], by_worker text, now_ms bigint) RETURNS json
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -14,8 +14,8 @@ BEGIN
     WHERE waiting.ctid = place.ctid
     RETURNING place.number, waiting.task
   ), started_task AS MATERIALIZED (
-    SELECT task.id, task.lane, task.round, task.priority, task.submitted_at, task.started_at, task.payload, task.value, task.advances,
-      task.traceparent,
+    SELECT task.id, task.lane, task.round, task.priority, task.submitted_at, task.started_at, task.payload,
+      task.value, task.advances, task.traceparent,
       CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
         task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
         task.error_code, task.error_message, task.failure_group) END AS history
