@@ -1,7 +1,6 @@
 export {
   type Attempt,
   type AttemptRecord,
-  type BreakerChange,
   BreakerOpenError,
   type BreakerState,
   Bulkhead,
@@ -29,12 +28,9 @@ export {
 } from './call/index.js'
 export {
   type Backoff,
-  type BackoffInput,
   type Classifier,
   type Decision,
   type Duration,
-  type ErrorClass,
-  type FailureMatch,
   FinalError,
   type GiveUpReason,
   type Jitter,
@@ -51,4 +47,4 @@ export {
   type Verdict,
 } from './policy/index.js'
 export type { Sink, Work, WorkEvent } from './telemetry/index.js'
-export type { Clock, Sleeper, Timer } from './time/index.js'
+export type { Clock } from './time/index.js'

@@ -7,11 +7,11 @@ import { ROOT, readJson, subpaths } from './subpaths.js'
 /** Every name that users can import, types included. A new one is a promise: add it here when it is meant to be public. */
 const EXPORTS: Readonly<Record<string, string>> = {
   redrive: `
-    Attempt AttemptRecord Backoff BackoffInput BreakerChange BreakerOpenError BreakerState Bulkhead BulkheadFullError
-    BulkheadOptions CircuitBreaker CircuitBreakerOptions Classifier Clock Decision Duration ErrorClass ExecuteOptions
-    FailureMatch FinalError GiveUpReason HttpError Jitter OptionError Policy PolicyError PolicyInput RateLimitedError
+    Attempt AttemptRecord Backoff BreakerOpenError BreakerState Bulkhead BulkheadFullError
+    BulkheadOptions CircuitBreaker CircuitBreakerOptions Classifier Clock Decision Duration ExecuteOptions
+    FinalError GiveUpReason HttpError Jitter OptionError Policy PolicyError PolicyInput RateLimitedError
     RedriveError RetryBudget RetryBudgetOptions RetryExhaustedError RetryFetchInit RetryManager RetryManagerOptions
-    RetryOptions RetryableError Sink Sleeper TimeoutError Timer UnwantedResultError Verdict Work WorkEvent bulkhead
+    RetryOptions RetryableError Sink TimeoutError UnwantedResultError Verdict Work WorkEvent bulkhead
     circuitBreaker policies policy retry retryBudget retryFetch retrying until`,
   'redrive/policy': `
     AttemptTimes Backoff BackoffInput Circumstances Classifier ClassifierRules Decision Duration ErrorClass
@@ -19,101 +19,87 @@ const EXPORTS: Readonly<Record<string, string>> = {
     PolicyInput RateLimitedError RedriveError RetryableError TimeoutError Verdict advance begin canonicalJson classify
     decide decideLoss explain extendPolicy formatDuration hashJson identityRandom parseDuration policies policy`,
   'redrive/telemetry': `
-    AttemptEvent AttemptStarted AttemptSucceeded AuditRecord CollectionReport CollectionSwept CoverageChecked ErrorType
-    FailureDescription GateClosed GateOpened GaveUp IdempotencyNotRecorded IdempotencyRecord IdempotencyUsed Json LeaseLost Logger MemoryAudit
-    NdjsonAudit NdjsonAuditOptions Overran OverrunReason RecordsDropped ResultNotKept
-    RetryAlert RetryAttemptRecord RetryExhaustedRecord RetryPattern
-    RetryPatterns RetryPatternsOptions RetryScheduled RunEnded RunStarted
-    Sink Skipped SlotEnded Superseded SweepEnded SweepEvent Swept
-    TimedOut TimeoutRecord Work WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit
-    ndjsonAudit on redact redactContext retryPatterns sinkFailures withoutSecrets`,
+    AttemptStarted AttemptSucceeded AuditRecord ErrorType GaveUp Logger MemoryAudit NdjsonAudit NdjsonAuditOptions
+    RetryAlert RetryPattern RetryPatterns RetryPatternsOptions RetryScheduled Sink SlotEnded TimedOut Work
+    WorkEvent auditRecord describeFailure errorType failureText fanOut logTo memoryAudit ndjsonAudit on redact
+    redactContext retryPatterns sinkFailures withoutSecrets`,
   'redrive/idempotency': `
-    IdempotencyClaim IdempotencyClaimRequest IdempotencyDone IdempotencyGuard IdempotencyGuardOptions
-    IdempotencyInProgressError IdempotencyKeyError IdempotencyKeyParts IdempotencyLeaseLostError
-    IdempotencyMismatchError IdempotencyParamsError IdempotencyResultUnavailableError IdempotencyRunOptions
-    IdempotencyStore IdempotentFunction MemoryIdempotencyStore MemoryIdempotencyStoreOptions idempotencyKey`,
+    IdempotencyClaim IdempotencyClaimRequest IdempotencyGuard IdempotencyGuardOptions IdempotencyInProgressError
+    IdempotencyKeyError IdempotencyLeaseLostError IdempotencyMismatchError IdempotencyParamsError
+    IdempotencyResultUnavailableError IdempotencyRunOptions IdempotencyStore MemoryIdempotencyStore
+    MemoryIdempotencyStoreOptions idempotencyKey`,
   'redrive/presets': `
-    Env Preset presetNamed presets`,
+    Preset presetNamed presets`,
   'redrive/task': `
-    DeadLetter DeclareOptions DeclaredSchedule DeclaredTask EnqueueOptions Later LeaseLostError Moment Outage PayloadError RateInput ResultError
-    RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext TaskDefinition TaskFailureBudget TaskGetOptions TaskHandler TaskKindError TaskLimits TaskNotFoundError
-    TaskNotSucceededError TaskOptions TaskQueue TaskQueueOptions TaskResultOptions TaskRetryBudget WorkSource Worker WorkerOptions WorkerStoppedError declareTask defineTask
+    DeadLetter DeclareOptions DeclaredSchedule DeclaredTask EnqueueOptions Later LeaseLostError Outage PayloadError
+    RateInput ResultError RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext
+    TaskDefinition TaskHandler TaskKindError TaskLimits TaskNotFoundError TaskNotSucceededError TaskOptions
+    TaskQueue TaskQueueOptions TaskResultOptions Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,
   'redrive/schedule': `
     CatchUp ChangeDay NextSlotsOptions Overlap Schedule ScheduleOptions ScheduleSpec ScheduleTimes ScheduledTask
     nextSlots proveSchedule schedule`,
   'redrive/pipeline': `
-    BatchContext BatchHandler BatchOptions BatchResultError BatchWork EachWork FailureBudgetExceededError
-    ItemResult JsonlOptions LiveOptions OnEnd Pipeline PipelineName PipelineOptions RateInput ResumableSource
-    ResumeOptions RunBusyError RunEnd RunEndedError RunExistsError RunHandle RunInterruptedError
-    RunNotCompletedError RunNotFoundError RunOptions RunRecord RunResult RunStatus Snapshot Source
-    SourceChangedError SourceItem SourceItemError Stage StageCode StageContext StageCostError StageGoneError
-    StageHandler StageOptions StageValueError WorkOptions batch jsonl pipeline stage successRate`,
+    BatchContext BatchHandler BatchOptions BatchResultError FailureBudgetExceededError JsonlOptions LiveOptions
+    Pipeline PipelineOptions ResumableSource ResumeOptions RunBusyError RunEnd RunEndedError RunExistsError
+    RunHandle RunInterruptedError RunNotCompletedError RunNotFoundError RunOptions RunRecord RunResult RunStatus
+    Snapshot Source SourceChangedError SourceItem SourceItemError Stage StageContext StageCostError StageGoneError
+    StageHandler StageOptions StageValueError batch jsonl pipeline stage successRate`,
   'redrive/store': `
-    Budget BudgetRecord BudgetScope By Enqueued GroupFilter GroupMark GroupRecord GroupState Lane LaneLimits
-    LaneRecord LaneSelection LedgerRow MemoryStore MemoryStoreOptions Move MoveDifferenceError MoveOptions
-    MoveProgress MoveRefusedError NewTask OnceOptions OnceResultError Page PageRequest Retention SectionPlan
-    SharedLimits StaleFenceError Store StoreBusyError StoreClosedError StoreDamagedError StoreForbiddenError
-    StoreForeignError StoreFullError StoreNewerError StoreNotReadyError StoreReadOnlyError StoreRefusedError
-    StoreReplacedError StoreRolledBackError StoreUnavailableError TaskFilter TaskRecord TaskStatus moveStore
-    planMove`,
+    BudgetRecord By Enqueued GroupFilter GroupMark GroupRecord Lane LaneLimits LaneRecord LaneSelection LedgerRow
+    MemoryStore MemoryStoreOptions Move MoveDifferenceError MoveOptions MoveRefusedError NewTask OnceOptions
+    OnceResultError Page PageRequest Retention SharedLimits StaleFenceError Store StoreBusyError StoreClosedError
+    StoreDamagedError StoreForbiddenError StoreForeignError StoreFullError StoreNewerError StoreNotReadyError
+    StoreReadOnlyError StoreRefusedError StoreReplacedError StoreRolledBackError StoreUnavailableError TaskFilter
+    TaskRecord TaskStatus moveStore planMove`,
   'redrive/sqlite': `
-    BackupOptions SqliteOptions SqliteStore openSqlite`,
+    SqliteOptions SqliteStore openSqlite`,
   'redrive/postgres': `
     PostgresOptions PostgresStore PostgresTransaction SqlClient openPostgres`,
   'redrive/event': `
-    AbandonedReason ConsumeOptions DeadLetterEntry DeadLetterError DocumentNotFoundError EventConsumer EventContext
-    EventExhaustedError EventHandler HandleEventOptions Outbox OutboxEvent OutboxStore Relay RelayOptions Version
-    WaitForVersionOptions consume eventKey handleEvent waitForVersion`,
+    ConsumeOptions DeadLetterEntry DeadLetterError DocumentNotFoundError EventConsumer EventContext
+    EventExhaustedError EventHandler HandleEventOptions Outbox OutboxEvent Relay RelayOptions WaitForVersionOptions
+    consume eventKey handleEvent waitForVersion`,
   'redrive/bus': `
     Bus BusClosedError BusForbiddenError BusUnavailableError Consumer Delivery DeliveryHandler DeliveryOptions
-    FailedMessage Finding FindingCode FoundQueue MemoryBus MemoryBusOptions Message MessageTooLargeError NewMessage
-    NoQueueError PublishRefusedError PublishUnconfirmedError QueueStatus TlsOptions Topology TopologyError UnreadableHeaders failedQueueOf
-    isFailedQueue textOf`,
+    FailedMessage Finding FoundQueue MemoryBus MemoryBusOptions Message MessageTooLargeError NewMessage
+    NoQueueError PublishRefusedError PublishUnconfirmedError QueueStatus TlsOptions Topology TopologyError
+    failedQueueOf isFailedQueue textOf`,
   'redrive/rabbitmq': `
     RabbitmqBus RabbitmqOptions openRabbitmq`,
   'redrive/nats': `
-    NatsBus NatsConnectOptions NatsIdempotencyStore NatsIdempotencyStoreOptions NatsOptions openNats
-    openNatsIdempotencyStore`,
+    NatsBus NatsIdempotencyStore NatsIdempotencyStoreOptions NatsOptions openNats openNatsIdempotencyStore`,
   'redrive/document': `
-    Beginning Begun BlastRadius Change Collection CollectionOptions CoverageOptions Cut DocumentBusyError DocumentEvent DocumentRecord
-    DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions EventHeaders FieldNames MongodbSourceOptions NewValues NoCollectionError
-    NoDocumentError NoFieldError OnRefused PostgresSourceOptions Selection Shape SharedSettings SqliteSourceOptions
-    Statuses Survey SweepOptions SweepReport Sweeper SweeperOptions SweeperSettings TimeFormat documentService expect
+    Beginning Change Collection CollectionOptions CoverageOptions Cut DocumentBusyError DocumentEvent
+    DocumentRecord DocumentService DocumentServiceOptions DocumentSource DocumentWalkOptions MongodbSourceOptions
+    NewValues NoCollectionError NoDocumentError NoFieldError OnRefused PostgresSourceOptions Selection Shape
+    SqliteSourceOptions Survey SweepReport Sweeper SweeperOptions SweeperSettings documentService expect
     openMongodbSource openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    ActOptions AttemptYield BackfillOptions BackfillPlan BackfillRange BudgetView Cancelled DiscardOptions DiscardPlan
-    Discarded Discrepancy ErrorCount Examination ExportOptions Fact FailedQueue FailedQueueOptions FailedQueues
-    FixOptions FollowAuditOptions GroupExplanation GroupLifeView GroupNotFoundError GroupRuleView GroupView Interval
-    KeptMessage KindFigures KnownQueues LaneGate LaneState LaneView LedgerRowView LetterSelection LookOptions
-    MessageView NoFailedQueueError NoRouteError OperationInterruptedError OperationNotFoundError OperationPlan
-    OperationRecord OperationRecording OperationView PauseView PayloadReport Percentiles PlanOptions PolicyAdvice
-    PruneOptions Pruned Purged QueueBusyError RecordProblem RedriveOptions RedrivePlan Redriven Refusal RegroupPreview
-    Remark ReportOptions ReprocessPlan ReprocessRunOptions ReprocessSelection Reprocessed RequeueOptions RequeuePlan
-    RequeueTarget Requeued ResultFileError ResultLog ResultOptions RetryBucket Route Routes RunOperationOptions
-    RunReport RunView ScheduleNotFoundError ScheduleView SeenFailure SeenGroup SeenGroups SlotView StageName
-    StageReport StartOptions StartRequeueOptions StoreFigures TaskCountView TaskExplanation
-    TaskSchema TaskScope TaskView UntilEmptyOptions Verification VerifyOptions WalkOptions Why WhyAction WhyCause
-    WorkerView YieldOptions YieldReport YieldView backfillSchedule cancelTasks countTasks discardDeadLetters eventIn
-    examineBus explainGroup explainTask exportFailedQueue failedQueues findFailedQueue findSchedule followAudit
-    groupFailedQueue groupFailures ledgerRowView listBudgets listGroups listLanes listSchedules listTasks listWorkers
-    messageView openResultLog operationOutcome pauseSchedule planBackfill planDiscard planOperation planRedrive
-    planReprocess planRequeue previewRules pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed
-    removeSchedule reportRun reportYields reprocess requeueFailedQueue resumeSchedule runOperation runSchedule runView
-    setRates setSchedule startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify
-    walkFailedQueue walkTasks why writeResults`,
+    BackfillOptions BackfillPlan BackfillRange BudgetView Cancelled DiscardPlan Discarded Discrepancy Examination
+    FailedQueue FailedQueues GroupExplanation GroupNotFoundError GroupView LaneView LedgerRowView LetterSelection
+    MessageView NoFailedQueueError NoRouteError OperationInterruptedError OperationNotFoundError
+    OperationPlan OperationRecord PolicyAdvice Pruned Purged QueueBusyError RedriveOptions RedrivePlan Redriven
+    Refusal RegroupPreview Remark ReprocessPlan ReprocessSelection Reprocessed RequeuePlan Requeued ResultFileError
+    ResultLog RunReport RunView ScheduleNotFoundError ScheduleView SeenGroups SlotView
+    StoreFigures TaskCountView TaskExplanation TaskView Verification Why WorkerView YieldReport backfillSchedule
+    cancelTasks countTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue
+    failedQueues findFailedQueue findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBudgets
+    listGroups listLanes listSchedules listTasks listWorkers messageView openResultLog operationOutcome
+    pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue previewRules
+    pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed removeSchedule reportRun reportYields reprocess
+    requeueFailedQueue resumeSchedule runOperation runSchedule runView setRates setSchedule startOperation
+    startRequeue storeFigures taskView undoOperation untilEmpty verify walkFailedQueue walkTasks why writeResults`,
   'redrive/notify': `
-    NoticeType Notification Notifier NotifyOptions Target TargetOptions notify slack webhook`,
+    Notification Notifier NotifyOptions Target notify slack webhook`,
   'redrive/config': `
     RedriveConfig`,
   'redrive/otel': `
     TraceOptions spanEvents traceWork`,
   'redrive/metrics': `
-    DocumentMetricNames DocumentMetricsOptions EventMetricNames
-    EventMetricsOptions MetricsRegistry MetricsServer PushGateway PushGatewayOptions
-    ServeMetricsOptions StoreMetricsOptions Watched WatchedBreaker
-    WatchedBulkhead WorkMetricsOptions documentMetrics eventMetrics
-    metricsHandler pushGateway serveMetrics storeMetrics workMetrics`,
+    DocumentMetricsOptions EventMetricsOptions MetricsRegistry MetricsServer PushGateway PushGatewayOptions
+    ServeMetricsOptions StoreMetricsOptions WorkMetricsOptions documentMetrics eventMetrics metricsHandler
+    pushGateway serveMetrics storeMetrics workMetrics`,
   'redrive/testing': `
     BusUnderTest ConformanceCase FakeClock IdempotencyStoreUnderTest NewDocument SourceUnderTest busConformance
     fakeClock idempotencyStoreConformance sourceConformance`,

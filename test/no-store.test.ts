@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3'
 import { MemoryBus } from 'redrive/bus'
 import { documentService, openSqliteSource, sweeper } from 'redrive/document'
-import { consume, Outbox, type OutboxStore } from 'redrive/event'
+import { consume, Outbox } from 'redrive/event'
 import { storeMetrics } from 'redrive/metrics'
 import { notify } from 'redrive/notify'
 import * as operate from 'redrive/operate'
@@ -9,6 +9,7 @@ import { pipeline, stage } from 'redrive/pipeline'
 import { MemoryStore, moveStore, type Store } from 'redrive/store'
 import { storeAudit, TaskQueue, Worker } from 'redrive/task'
 import { describe, expect, it } from 'vitest'
+import type { OutboxStore } from '../src/event/internal.js'
 
 const REFUSAL = /^'store' must be a new MemoryStore\(\), or what openSqlite\(\) or openPostgres\(\) resolved with; got /
 

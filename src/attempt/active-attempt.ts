@@ -1,6 +1,6 @@
 import { TimeoutError } from '../policy/index.js'
 import { refusal } from '../policy/internal.js'
-import type { Overran, OverrunReason } from '../telemetry/index.js'
+import type { Overran, OverrunReason } from '../telemetry/internal.js'
 import { awaited, LazyAbort, type Sleeper, type Timer } from '../time/index.js'
 import { judge } from './judge.js'
 import { Overrun } from './overrun.js'

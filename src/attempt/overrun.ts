@@ -1,4 +1,4 @@
-import type { Overran } from '../telemetry/index.js'
+import type { Overran } from '../telemetry/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 
 /** A handler that ends within this time after its signal aborted has obeyed it: nobody need hear of that. */

@@ -1,5 +1,5 @@
-import type { AttemptEvent } from '../telemetry/index.js'
-import { emit } from '../telemetry/internal.js'
+import { type AttemptEvent, emit } from '../telemetry/internal.js'
+
 import { RefusedError } from './errors.js'
 import type { End, Environment, Plan } from './plan.js'
 

@@ -6,7 +6,6 @@ export {
   type DeliveryOptions,
   type FailedMessage,
   type Finding,
-  type FindingCode,
   type FoundQueue,
   failedQueueOf,
   isFailedQueue,
@@ -14,7 +13,6 @@ export {
   type NewMessage,
   type QueueStatus,
   type Topology,
-  type UnreadableHeaders,
 } from './bus.js'
 export {
   BusClosedError,

@@ -12,8 +12,9 @@ import {
   type Verdict,
 } from '../policy/index.js'
 import { allowance, DURATION, refusal, wrongOption } from '../policy/internal.js'
-import type { AttemptEvent, GaveUp, Work, WorkEvent } from '../telemetry/index.js'
-import { emit } from '../telemetry/internal.js'
+import type { GaveUp, Work, WorkEvent } from '../telemetry/index.js'
+import { type AttemptEvent, emit } from '../telemetry/internal.js'
+
 import {
   awaited,
   type Clock,

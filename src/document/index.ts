@@ -1,26 +1,9 @@
-export type {
-  BlastRadius,
-  Collection,
-  CollectionOptions,
-  DocumentEvent,
-  FieldNames,
-  Shape,
-  SharedSettings,
-  Statuses,
-  TimeFormat,
-} from './collection.js'
+export type { Collection, CollectionOptions, DocumentEvent, Shape } from './collection.js'
 export { type CoverageOptions, expect } from './coverage.js'
 export { DocumentBusyError, NoCollectionError, NoDocumentError, NoFieldError } from './errors.js'
 export { type MongodbSourceOptions, openMongodbSource } from './mongodb/mongodb-source.js'
 export { openPostgresSource, type PostgresSourceOptions } from './postgres/postgres-source.js'
-export {
-  type Beginning,
-  type Begun,
-  type DocumentService,
-  type DocumentServiceOptions,
-  documentService,
-  type EventHeaders,
-} from './service.js'
+export { type Beginning, type DocumentService, type DocumentServiceOptions, documentService } from './service.js'
 export type {
   Change,
   Cut,
@@ -33,11 +16,4 @@ export type {
   Survey,
 } from './source.js'
 export { openSqliteSource, type SqliteSourceOptions } from './sqlite/sqlite-source.js'
-export {
-  type Sweeper,
-  type SweeperOptions,
-  type SweeperSettings,
-  type SweepOptions,
-  type SweepReport,
-  sweeper,
-} from './sweeper.js'
+export { type Sweeper, type SweeperOptions, type SweeperSettings, type SweepReport, sweeper } from './sweeper.js'

@@ -12,3 +12,4 @@ export {
   resetDocument,
 } from './operate-documents.js'
 export { failedSet, resetTarget } from './reset-work.js'
+export type { Begun } from './service.js'

@@ -7,7 +7,6 @@ import { MemoryStore } from '../store/index.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import {
-  type Begun,
   type CollectionOptions,
   type DocumentService,
   type DocumentSource,
@@ -15,6 +14,7 @@ import {
   openSqliteSource,
   sweeper,
 } from './index.js'
+import type { Begun } from './internal.js'
 
 const HOUR = 3_600_000
 

@@ -1,6 +1,7 @@
 import type { Bus } from '../bus/index.js'
 import type { StoreContract } from '../store/internal.js'
-import type { CollectionReport, Sink } from '../telemetry/index.js'
+import type { Sink } from '../telemetry/index.js'
+import type { CollectionReport } from '../telemetry/internal.js'
 import type { DocumentSource } from './source.js'
 
 /** The surroundings of a sweep. A dry run publishes nothing, so it has no bus. */

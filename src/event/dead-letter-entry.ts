@@ -1,4 +1,4 @@
-import type { UnreadableHeaders } from '../bus/index.js'
+import type { UnreadableHeaders } from '../bus/internal.js'
 import type { GiveUpReason } from '../policy/index.js'
 import { describeFailure, failureText } from '../telemetry/index.js'
 import { type AbandonedReason, abandonedReason } from '../telemetry/internal.js'

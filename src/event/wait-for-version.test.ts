@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest'
 import { classify, FinalError, policies } from '../policy/index.js'
 import { fakeClock } from '../testing/index.js'
-import { DocumentNotFoundError, type Version, waitForVersion } from './index.js'
+import { DocumentNotFoundError, waitForVersion } from './index.js'
+import type { Version } from './internal.js'
 
 /** Reads what comes next, and the last of it from then on; `undefined` is no document. */
 function reading<V extends Version>(...versions: (V | undefined | Error)[]) {

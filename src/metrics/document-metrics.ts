@@ -1,5 +1,6 @@
 import type * as promClient from 'prom-client'
-import type { CollectionSwept, Sink } from '../telemetry/index.js'
+import type { Sink } from '../telemetry/index.js'
+import type { CollectionSwept } from '../telemetry/internal.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
 /** From an empty sweep to one over a million documents. */

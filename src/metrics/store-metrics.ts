@@ -1,8 +1,9 @@
 import type { Gauge } from 'prom-client'
 import { RetryableError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { BudgetRecord, GroupRecord, GroupState, Store } from '../store/index.js'
-import { contractOf, type KindStats, type StoreContract, type StoreStats } from '../store/internal.js'
+import type { BudgetRecord, GroupRecord, Store } from '../store/index.js'
+import { contractOf, type GroupState, type KindStats, type StoreContract, type StoreStats } from '../store/internal.js'
+
 import { LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 

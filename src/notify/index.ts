@@ -1,3 +1,3 @@
-export type { NoticeType, Notification } from './notice.js'
+export type { Notification } from './notice.js'
 export { Notifier, type NotifyOptions, notify } from './notifier.js'
-export { slack, type Target, type TargetOptions, webhook } from './target.js'
+export { slack, type Target, webhook } from './target.js'

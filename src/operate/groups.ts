@@ -1,8 +1,16 @@
 import { PatternRules } from '../fingerprint/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { GroupFilter, GroupRecord, GroupState, LedgerRow, Store, TaskRecord } from '../store/index.js'
-import { contractOf, type FailureGroup, type GroupLife, type GroupRule, type StoreContract } from '../store/internal.js'
+import type { GroupFilter, GroupRecord, LedgerRow, Store, TaskRecord } from '../store/index.js'
+import {
+  contractOf,
+  type FailureGroup,
+  type GroupLife,
+  type GroupRule,
+  type GroupState,
+  type StoreContract,
+} from '../store/internal.js'
+
 import { withoutSecrets } from '../telemetry/index.js'
 import { GroupNotFoundError } from './errors.js'
 import { pagesOf } from './pages.js'

@@ -1,4 +1,5 @@
-import type { Message, UnreadableHeaders } from '../bus/index.js'
+import type { Message } from '../bus/index.js'
+import type { UnreadableHeaders } from '../bus/internal.js'
 import { type Content, contentOf } from '../event/internal.js'
 
 /** A message as plain JSON. */

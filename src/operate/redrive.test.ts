@@ -11,9 +11,9 @@ import {
   planOperation,
   planRedrive,
   redriveDeadLetters,
-  type StartOptions,
   startOperation,
 } from './index.js'
+import type { StartOptions } from './internal.js'
 
 /** A store with so many dead letters, `t0` to `tN`, on a clock that the test moves. */
 async function deadLetters(count: number, task: Partial<NewTask> = {}) {

@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest'
 import { MemoryBus } from '../bus/index.js'
 import { fakeClock } from '../testing/index.js'
-import { groupFailedQueue, groupFailures, type SeenFailure } from './index.js'
+import { groupFailedQueue, groupFailures } from './index.js'
+import type { SeenFailure } from './internal.js'
 
 async function* failures(...errors: readonly (string | undefined)[]): AsyncGenerator<SeenFailure> {
   for (const [index, error] of errors.entries()) yield { id: `d${index}`, kind: 'orders', code: 'final', error }

@@ -3,7 +3,8 @@ import { RetryableError } from '../policy/index.js'
 import { MemoryStore } from '../store/internal.js'
 
 import { fakeClock } from '../testing/index.js'
-import { type TaskScope, type UntilEmptyOptions, untilEmpty } from './index.js'
+import { untilEmpty } from './index.js'
+import type { TaskScope, UntilEmptyOptions } from './internal.js'
 
 /** A store with a task of each kind, and whether the waiting for some of them is over. */
 async function scene() {

@@ -1,6 +1,7 @@
 import type { Attributes } from '@opentelemetry/api'
-import type { AttemptEvent, Sink, WorkEvent } from '../telemetry/index.js'
+import type { Sink, WorkEvent } from '../telemetry/index.js'
 import { describeFailure } from '../telemetry/index.js'
+import type { AttemptEvent } from '../telemetry/internal.js'
 import { loadApi } from './api.js'
 import { defined } from './attributes.js'
 

@@ -1,8 +1,9 @@
 import type { Engine, RunFollower, RunNews } from '../engine/internal.js'
 import type { By } from '../store/index.js'
 import type { RunRecord, StoreContract } from '../store/internal.js'
-import { failureText, type RunEnded, type RunStarted, type Sink } from '../telemetry/index.js'
-import { emit } from '../telemetry/internal.js'
+import { failureText, type Sink } from '../telemetry/index.js'
+import { emit, type RunEnded, type RunStarted } from '../telemetry/internal.js'
+
 import type { Clock } from '../time/index.js'
 import { ownId } from './item-context.js'
 import { Meter } from './meter.js'

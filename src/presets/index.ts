@@ -1,3 +1,2 @@
-export type { Env } from './env.js'
 export type { Preset } from './preset.js'
 export { presetNamed, presets } from './presets.js'

@@ -3,8 +3,8 @@ import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, quoted, wrongOption } from '../policy/internal.js'
 import type { CatchUp, Overlap, ScheduledTask, ScheduleSpec, ScheduleTimes } from '../store/internal.js'
-import type { DeclaredTask, Moment } from '../task/index.js'
-import { checkedPriority, toJson, toTime } from '../task/internal.js'
+import type { DeclaredTask } from '../task/index.js'
+import { checkedPriority, type Moment, toJson, toTime } from '../task/internal.js'
 
 /** Options of `schedule`. It has either a cron expression or an interval. */
 export interface ScheduleOptions<Input = unknown> {

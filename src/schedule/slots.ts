@@ -1,8 +1,8 @@
 import { type ChangeDay, changeDays, timetable } from '../calendar/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { Moment } from '../task/index.js'
-import { toTime } from '../task/internal.js'
+import { type Moment, toTime } from '../task/internal.js'
+
 import type { Schedule } from './schedule.js'
 
 /** Options of `nextSlots`. */

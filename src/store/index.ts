@@ -1,4 +1,4 @@
-export type { Budget, BudgetRecord, BudgetScope } from './contract/budget-store.js'
+export type { BudgetRecord } from './contract/budget-store.js'
 export {
   MoveDifferenceError,
   MoveRefusedError,
@@ -18,7 +18,7 @@ export {
   StoreRolledBackError,
   StoreUnavailableError,
 } from './contract/errors.js'
-export type { GroupFilter, GroupMark, GroupRecord, GroupState } from './contract/group-store.js'
+export type { GroupFilter, GroupMark, GroupRecord } from './contract/group-store.js'
 export type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from './contract/lane.js'
 export type { By, LedgerRow } from './contract/ledger.js'
 export type { Page, PageRequest, TaskFilter } from './contract/list.js'
@@ -27,4 +27,4 @@ export type { OnceOptions, Retention } from './contract/store.js'
 export type { Enqueued, NewTask, TaskRecord, TaskStatus } from './contract/task.js'
 export type { MemoryStoreOptions } from './memory/memory-store.js'
 export { MemoryStore } from './memory/public-memory-store.js'
-export { type Move, type MoveOptions, type MoveProgress, moveStore, planMove, type SectionPlan } from './move/move.js'
+export { type Move, type MoveOptions, moveStore, planMove } from './move/move.js'

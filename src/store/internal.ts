@@ -1,6 +1,8 @@
 // For the other folders of this package. Users import from index.ts.
 
 export type {
+  Budget,
+  BudgetScope,
   BudgetStore,
   FailureBudget,
   GateCause,
@@ -23,7 +25,7 @@ export {
   type Settlement,
 } from './contract/claim.js'
 export type { GroupRule, GroupRuleStore, GroupRules, NewGroupRule, Regrouping } from './contract/group-rule.js'
-export type { FailureGroup, GroupLife, GroupStore, IgnoredUntil, LifeMark } from './contract/group-store.js'
+export type { FailureGroup, GroupLife, GroupState, GroupStore, IgnoredUntil, LifeMark } from './contract/group-store.js'
 export type { Rate } from './contract/lane.js'
 export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './contract/lane-rule.js'
 export type { AttemptEntry, Before } from './contract/ledger.js'
@@ -103,7 +105,7 @@ export type { StandingReader, TaskStanding } from './contract/task-standing.js'
 export type { WorkerReader, WorkerRecord, WorkerReport } from './contract/worker-store.js'
 export { MemoryStore } from './memory/memory-store.js'
 export type { Movable, MovedRow, Section } from './move/movable.js'
-export type { MovedSection } from './move/move.js'
+export type { MovedSection, MoveProgress } from './move/move.js'
 export { NO_FAILURES, runsAlone } from './rules/after-settlement.js'
 export { type AttemptTraces, attemptTraces } from './rules/attempt-traces.js'
 export { checkedBudget } from './rules/budgets/check-budget.js'

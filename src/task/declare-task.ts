@@ -1,6 +1,7 @@
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Budget, SharedLimits } from '../store/index.js'
+import type { SharedLimits } from '../store/index.js'
+import type { Budget } from '../store/internal.js'
 import type { SchemasUnlessJson } from './json-type.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'

@@ -1,8 +1,7 @@
 import { toMs } from '../engine/internal.js'
 import type { Duration } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Budget } from '../store/index.js'
-import { checkedBudget } from '../store/internal.js'
+import { type Budget, checkedBudget } from '../store/internal.js'
 
 /** Budgets over all tasks of a kind, whatever their lanes and workers: of failures, of retries, or of both. */
 export interface TaskBudget {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import type { BudgetRecord, BudgetScope, Lane } from '../../src/store/index.js'
-import type { FailureBudget, GateChange, GateRecord, RetryAllowance } from '../../src/store/internal.js'
+import type { BudgetRecord, Lane } from '../../src/store/index.js'
+import type { BudgetScope, FailureBudget, GateChange, GateRecord, RetryAllowance } from '../../src/store/internal.js'
 
 /** The settings of a budget with all their fields. */
 export interface ModelBudgetSettings {

@@ -1,16 +1,9 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import type {
-  BudgetScope,
-  Lane,
-  LaneLimits,
-  NewTask,
-  Retention,
-  TaskRecord,
-  TaskStatus,
-} from '../../src/store/index.js'
+import type { Lane, LaneLimits, NewTask, Retention, TaskRecord, TaskStatus } from '../../src/store/index.js'
 import type {
   AttemptEntry,
+  BudgetScope,
   Claim,
   ClaimedTask,
   ClaimRequest,
@@ -19,6 +12,7 @@ import type {
   Settled,
   Settlement,
 } from '../../src/store/internal.js'
+
 import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate } from './budget-model.js'
 
 /** A task as the model knows it. */

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
-import type { BudgetScope, Lane, LaneLimits, Retention } from '../../src/store/index.js'
-import type { Outcome, Room } from '../../src/store/internal.js'
+import type { Lane, LaneLimits, Retention } from '../../src/store/index.js'
+import type { BudgetScope, Outcome, Room } from '../../src/store/internal.js'
+
 import type { ModelBudgetSettings } from './budget-model.js'
 import { LEASE_MS } from './harness.js'
 

@@ -1,4 +1,3 @@
-export type { NatsConnectOptions } from './connection.js'
 export { NatsIdempotencyStore } from './idempotency-store.js'
 export { NatsBus } from './nats-bus.js'
 export { type NatsIdempotencyStoreOptions, openNatsIdempotencyStore } from './open-idempotency-store.js'

@@ -9,8 +9,9 @@ import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { hashJson, OptionError } from '../../policy/index.js'
 import { defineTask, Worker } from '../../task/index.js'
 import { type FakeClock, fakeClock } from '../../testing/index.js'
-import { MoveDifferenceError, type MoveProgress, MoveRefusedError, moveStore, planMove } from '../index.js'
-import type { Movable, MovedRow, Outcome, Section } from '../internal.js'
+import { MoveDifferenceError, MoveRefusedError, moveStore, planMove } from '../index.js'
+import type { Movable, MovedRow, MoveProgress, Outcome, Section } from '../internal.js'
+
 import { openPostgres } from '../postgres/internal.js'
 import { openSqlite } from '../sqlite/internal.js'
 

@@ -1,13 +1,16 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { listBudgets } from '../../../operate/index.js'
-import type { Budget, BudgetRecord, BudgetScope, By } from '../../../store/index.js'
+import type { BudgetRecord, By } from '../../../store/index.js'
 import {
+  type Budget,
+  type BudgetScope,
   checkedBudget,
   type FailureBudget,
   isRunBy,
   type RetryAllowance,
   type StoreContract,
 } from '../../../store/internal.js'
+
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'

@@ -1,7 +1,7 @@
 import type { BudgetView } from '../../../operate/index.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { BudgetScope } from '../../../store/index.js'
-import type { FailureBudget } from '../../../store/internal.js'
+import type { BudgetScope, FailureBudget } from '../../../store/internal.js'
+
 import { grouped } from '../../terminal/chart.js'
 import type { Console, Paint } from '../../terminal/console.js'
 import { NAME_WIDTH, paragraph, table } from '../../terminal/table.js'

@@ -6,8 +6,8 @@ import {
   planRedrive,
   redriveDeadLetters,
   startOperation,
-  type TaskSchema,
 } from '../../../operate/index.js'
+import type { TaskSchema } from '../../../operate/internal.js'
 
 import { checkPatch, type PayloadPatch, type StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'

@@ -1,8 +1,9 @@
 import { type Command, Option } from 'commander'
 import { explainGroup, type GroupExplanation, listGroups } from '../../../operate/index.js'
 import { groupView } from '../../../operate/internal.js'
-import type { GroupFilter, GroupState } from '../../../store/index.js'
-import { groupTitle } from '../../../store/internal.js'
+import type { GroupFilter } from '../../../store/index.js'
+import { type GroupState, groupTitle } from '../../../store/internal.js'
+
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import { suggest } from '../../suggest.js'

@@ -1,5 +1,5 @@
-import type { GroupLifeView } from '../../../operate/index.js'
-import { failureWords } from '../../../operate/internal.js'
+import { failureWords, type GroupLifeView } from '../../../operate/internal.js'
+
 import type { GroupRecord } from '../../../store/index.js'
 import { type GroupLife, groupTitle } from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'

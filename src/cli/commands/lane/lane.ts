@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
-import { type LaneState, listLanes } from '../../../operate/index.js'
+import { listLanes } from '../../../operate/index.js'
+import type { LaneState } from '../../../operate/internal.js'
 import type { CommandContext } from '../../command.js'
 import { type ExitCode, UsageError } from '../../errors.js'
 import { noMatch } from '../shared/no-match.js'

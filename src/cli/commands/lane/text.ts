@@ -1,4 +1,5 @@
-import type { LaneView, PauseView } from '../../../operate/index.js'
+import type { LaneView } from '../../../operate/index.js'
+import type { PauseView } from '../../../operate/internal.js'
 import type { LaneLimits, SharedLimits } from '../../../store/index.js'
 import type { Rate } from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'

@@ -1,4 +1,4 @@
-import type { KindFigures } from '../../../operate/index.js'
+import type { KindFigures } from '../../../operate/internal.js'
 import { isItem } from '../../../store/internal.js'
 import { suggest } from '../../suggest.js'
 import { grouped } from '../../terminal/chart.js'

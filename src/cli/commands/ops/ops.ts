@@ -2,8 +2,14 @@ import type { Command } from 'commander'
 import { resetTarget } from '../../../document/internal.js'
 import type { OutsideTarget } from '../../../engine/internal.js'
 import { requeueTarget } from '../../../event/internal.js'
-import { type OperationView, operationOutcome, undoOperation } from '../../../operate/index.js'
-import { operationNote, operationTotal, operationView, runUntilStopped } from '../../../operate/internal.js'
+import { operationOutcome, undoOperation } from '../../../operate/index.js'
+import {
+  type OperationView,
+  operationNote,
+  operationTotal,
+  operationView,
+  runUntilStopped,
+} from '../../../operate/internal.js'
 
 import { isOutside, MOVED, type OperationRecord, refuseLasting, type StoreContract } from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'

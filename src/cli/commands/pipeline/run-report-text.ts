@@ -1,4 +1,5 @@
-import type { AttemptYield, ErrorCount, RetryBucket, RunReport, StageReport } from '../../../operate/index.js'
+import type { RunReport } from '../../../operate/index.js'
+import type { AttemptYield, ErrorCount, RetryBucket, StageReport } from '../../../operate/internal.js'
 import { formatDuration } from '../../../policy/index.js'
 import { bar, grouped, percent } from '../../terminal/chart.js'
 import type { Console } from '../../terminal/console.js'

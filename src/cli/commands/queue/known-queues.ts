@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Bus } from '../../../bus/index.js'
-import { type KnownQueues, NoFailedQueueError } from '../../../operate/index.js'
+import { NoFailedQueueError } from '../../../operate/index.js'
+import type { KnownQueues } from '../../../operate/internal.js'
 import { type Preset, presetNamed, presets } from '../../../presets/index.js'
 import type { Environment } from '../../environment.js'
 import { CommandError } from '../../errors.js'

@@ -1,12 +1,6 @@
 import type { Command } from 'commander'
-import {
-  NoRouteError,
-  planRequeue,
-  type Requeued,
-  type Route,
-  requeueFailedQueue,
-  startRequeue,
-} from '../../../operate/index.js'
+import { NoRouteError, planRequeue, type Requeued, requeueFailedQueue, startRequeue } from '../../../operate/index.js'
+import type { Route } from '../../../operate/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'

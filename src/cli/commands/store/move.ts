@@ -1,12 +1,6 @@
 import { type Command, Option } from 'commander'
-import {
-  type Move,
-  type MoveProgress,
-  MoveRefusedError,
-  moveStore,
-  planMove,
-  StoreNotReadyError,
-} from '../../../store/index.js'
+import { type Move, MoveRefusedError, moveStore, planMove, StoreNotReadyError } from '../../../store/index.js'
+import type { MoveProgress } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode, UsageError } from '../../errors.js'
 import type { Console } from '../../terminal/console.js'

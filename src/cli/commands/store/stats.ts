@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { type KindFigures, type StoreFigures, storeFigures } from '../../../operate/index.js'
+import { type StoreFigures, storeFigures } from '../../../operate/index.js'
+import type { KindFigures } from '../../../operate/internal.js'
 import { formatDuration } from '../../../policy/index.js'
 import type { GroupStore } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'

@@ -1,5 +1,5 @@
-import type { TaskScope } from '../../../operate/index.js'
-import { type BudgetReader, openGates, withGated } from '../../../operate/internal.js'
+import { type BudgetReader, openGates, type TaskScope, withGated } from '../../../operate/internal.js'
+
 import type { KindStats, TaskReader } from '../../../store/internal.js'
 import { moment } from '../../terminal/times.js'
 import { keptBackTexts, tasksText } from '../ops/kept-back.js'

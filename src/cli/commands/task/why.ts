@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { type Why, type WhyAction, why } from '../../../operate/index.js'
+import { type Why, why } from '../../../operate/index.js'
+import type { WhyAction } from '../../../operate/internal.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode, errorText } from '../../errors.js'
 import { suggest, suggestArgs } from '../../suggest.js'
