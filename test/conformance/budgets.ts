@@ -29,6 +29,39 @@ export const BUDGETS: StoreBehaviours = {
     assert.deepEqual(await claimIds(store), [])
   },
 
+  async 'first attempts that were made elsewhere count, and the next settlement judges'(store) {
+    await store.budgets.set({ kind: 'k' }, BUDGET)
+    const verdict = { class: 'retryable', code: 'http_503' } as const
+    const now = await store.now()
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'consumer', verdict, error: 'Error: down' }
+    await add(store, ...Array.from({ length: 4 }, () => ({ tried: { outcome: RETRY, attempt } })))
+    assert.deepEqual(
+      [(await budgetOf(store)).recent, (await gateOf(store)).state],
+      [{ attempts: 4, failed: 4 }, 'closed'],
+    )
+    const [first] = (await claim(store, { limit: 1 })).tasks
+    assert.ok(first !== undefined)
+    const [answer] = await fail(store, [first])
+    assert.deepEqual(answer?.gates, [{ kind: 'k', gate: await gateOf(store) }])
+    assert.deepEqual((await gateOf(store)).cause, { code: 'http_503', attempts: 5, failed: 5 })
+  },
+
+  async 'of a batch of settlements the last one judges'(store) {
+    await store.budgets.set({ kind: 'k' }, BUDGET)
+    await addMany(store, 8)
+    const { tasks } = await claim(store)
+    const settlements = tasks.map((task, n) => {
+      const verdict = n < 4 ? ({ class: 'retryable', code: 'http_503' } as const) : undefined
+      const outcome = verdict ? RETRY : SUCCEEDED
+      return { id: task.id, token: task.token, outcome, attempt: entry(task, { ...(verdict && { verdict }) }) }
+    })
+    await store.settle(settlements)
+    assert.deepEqual(
+      [(await budgetOf(store)).recent, (await gateOf(store)).state],
+      [{ attempts: 8, failed: 4 }, 'closed'],
+    )
+  },
+
   async 'the cause is the group of the commonest failure'(store) {
     await store.budgets.set({ kind: 'k' }, BUDGET)
     await addMany(store, 4)

@@ -36,7 +36,6 @@ export class MemoryStore extends BaseStore implements StoreContract {
       idempotency: tasks.keys,
       policies: memoryPolicies(),
       audit: tasks.audit,
-      budgets: tasks.budgets,
     })
     this.#tasks = tasks
     this.#once = new MemoryOnce(tasks.keys, ({ id, token }) => tasks.task(id)?.lease?.token === token)

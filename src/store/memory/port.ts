@@ -7,13 +7,14 @@ import type { MemoryTasks } from './tasks.js'
 
 /** The primitives of a memory store. Whoever keeps the rows of a noun has its primitives too. */
 export function memoryPort(tasks: MemoryTasks): Port {
-  const { audit, lanes, runs, operations, groups } = tasks
+  const { audit, lanes, budgets, runs, operations, groups } = tasks
   return {
     clock: tasks,
     audit: new MemoryAuditPort(audit),
     tasks,
     records: new MemoryRecords(),
     lanes,
+    budgets,
     runs,
     operations,
     groups,

@@ -1,5 +1,12 @@
 import type { ClaimRequest, Room } from '../contract/claim.js'
-import { isCovering, type OpenGate, partGave, passed, placesInPart, roomParts } from '../rules/budgets/claim-gates.js'
+import {
+  isCovering,
+  noteStarts,
+  type OpenGate,
+  partGave,
+  placesInPart,
+  roomParts,
+} from '../rules/budgets/claim-gates.js'
 import { isInRoom, placesIn, RoomTurns } from '../rules/room-turns.js'
 import type { MemoryHeap } from './heap.js'
 import type { MemoryLane } from './lane.js'
@@ -12,8 +19,8 @@ export class MemoryQueue {
   readonly lanes = new MemoryLanes()
   /** By kind, so that a claim touches only the kinds that it asks for. */
   readonly #scheduled = new Map<string, MemoryHeap<MemoryTask>>()
-  /** Retries under a budget, by its name. */
-  readonly #budgeted = new Map<string, MemoryHeap<MemoryTask>>()
+  /** Retries under a budget, by its id. */
+  readonly #budgeted = new Map<number, MemoryHeap<MemoryTask>>()
   readonly #turns = new RoomTurns()
 
   /** Adds a waiting task. With `keepsPlace` it is ready before it is due: its lane is held until then. */
@@ -33,8 +40,8 @@ export class MemoryQueue {
   }
 
   /** Makes up to `most` due retries of these budgets ready, in all. Returns how many of each there were. */
-  letThrough(budgets: readonly string[], most: number, now: number): ReadonlyMap<string, number> {
-    const counts = new Map<string, number>()
+  letThrough(budgets: readonly number[], most: number, now: number): ReadonlyMap<number, number> {
+    const counts = new Map<number, number>()
     for (let left = most; left > 0; left--) {
       const task = this.#firstBudgeted(budgets)
       if (task?.budget === undefined || task.dueAt > now) break
@@ -46,13 +53,13 @@ export class MemoryQueue {
     return counts
   }
 
-  #firstBudgeted(budgets: readonly string[]): MemoryTask | undefined {
+  #firstBudgeted(budgets: readonly number[]): MemoryTask | undefined {
     const heads = budgets.flatMap(budget => this.#budgeted.get(budget)?.peek() ?? [])
     return heads.length <= 1 ? heads[0] : heads.reduce((a, b) => (isDueBefore(b, a) ? b : a))
   }
 
   /** When the first retry of a budget is due, or was. */
-  nextBudgeted(budget: string): number {
+  nextBudgeted(budget: number): number {
     return this.#budgeted.get(budget)?.peek()?.dueAt ?? Infinity
   }
 
@@ -116,7 +123,7 @@ export class MemoryQueue {
       if (placesIn(room, limit) === 0) continue
       const task = this.lanes.firstAlone(behind(gates, laneTest(rooms, index)), now)?.alone.pop()
       if (task === undefined) continue
-      for (const gate of gates) if (isCovering(gate, task.lane)) passed(gate, 1)
+      for (const gate of gates) if (isCovering(gate, task.lane)) noteStarts(gate, 1)
       start(task)
       return true
     }
@@ -131,7 +138,7 @@ export class MemoryQueue {
     }
   }
 
-  #budgetedOf(budget: string): MemoryHeap<MemoryTask> {
+  #budgetedOf(budget: number): MemoryHeap<MemoryTask> {
     const heap = this.#budgeted.get(budget) ?? budgetedHeap()
     this.#budgeted.set(budget, heap)
     return heap

@@ -10,7 +10,6 @@ import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import type { ReadPort } from '../port/read-port.js'
 import { isWorker } from '../rules/is-worker.js'
-import { scopeNamed } from './budgets.js'
 import { matches } from './lane-rules.js'
 import { countTasks, countTasksBy, listTasks } from './list.js'
 import { isOver } from './prune.js'
@@ -46,7 +45,7 @@ export class MemoryReads implements ReadPort {
       worker: lease && { name: lease.worker, until: this.#tasks.workers.leaseOf(lease.worker) },
       isUndecided,
       isToBeCancelled,
-      retryBudget: budget === undefined ? undefined : scopeNamed(budget),
+      retryBudget: this.#tasks.budgets.scopeOf(budget),
       behindRetry: lane.isOrdered ? [...lane.budgeted].find(other => other !== task)?.record.id : undefined,
       ...lane.bounds(cost, now),
     }

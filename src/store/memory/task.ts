@@ -24,8 +24,8 @@ export interface MemoryTask {
   readonly ledger: LedgerRow[]
   /** When it was last due. Heaps are ordered by it, so it stays when the record's time is cleared. */
   dueAt: number
-  /** The name of the retry budget that it waits under, until that has let it through. */
-  budget: string | undefined
+  /** The retry budget that it waits under, until that has let it through. */
+  budget: number | undefined
   /** Its owner while it runs. */
   lease: Lease | undefined
   /** The last advance, until the item is claimed or settled again: its token and the answer, should it be repeated. */

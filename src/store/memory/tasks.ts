@@ -21,7 +21,6 @@ import { acted } from '../rules/ledger-change.js'
 import { memberTally } from '../rules/operations/member-tally.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { cancellationOf, isEditable, isInPart } from '../rules/operator-acts.js'
-import type { Declaration } from '../rules/shared-limit.js'
 import { taskIds } from '../rules/task-id.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { MemoryBell } from './bell.js'
@@ -49,8 +48,8 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   readonly operations = new MemoryOperations(this)
   readonly keys: MemoryIdempotencyStore
   readonly groups = new MemoryGroups(this)
-  readonly tx: Tx = inSteps(memoryPort(this))
   readonly budgets = new MemoryBudgets(this)
+  readonly tx: Tx = inSteps(memoryPort(this))
   readonly #clock: Clock
   readonly #newId = taskIds()
 
@@ -84,16 +83,12 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     return [...this.lanes.all()].some(lane => lane.running > 0 && isCovering(scope, lane))
   }
 
-  letThrough(budgets: readonly string[], most: number, now: number): ReadonlyMap<string, number> {
+  letThrough(budgets: readonly number[], most: number, now: number): ReadonlyMap<number, number> {
     return this.queue.letThrough(budgets, most, now)
   }
 
-  nextBudgeted(budget: string): number {
+  nextBudgeted(budget: number): number {
     return this.queue.nextBudgeted(budget)
-  }
-
-  isNews(declaration: Declaration | undefined): boolean {
-    return declaration === undefined || this.lanes.declare(declaration)
   }
 
   add(task: NewTask, now: number): Enqueued {
@@ -315,7 +310,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   }
 
   /** How many retries are due that a budget has not let through. */
-  heldBy(budget: string, now: number): number {
+  heldBy(budget: number, now: number): number {
     let count = 0
     for (const task of this.tasks.values())
       if (task.budget === budget && task.record.status === 'waiting' && task.dueAt <= now) count++

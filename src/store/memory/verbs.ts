@@ -1,3 +1,4 @@
+import type { GateChange } from '../contract/budget-store.js'
 import type {
   Beat,
   Claim,
@@ -11,10 +12,12 @@ import type {
 import { SETTLED, STALE } from '../contract/claim.js'
 import type { Retention } from '../contract/store.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
+import { runNow } from '../port/steps.js'
 import { afterSettlement } from '../rules/after-settlement.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
 import { markStopped } from '../rules/runs/mark-stopped.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
+import { judgeGates } from '../verbs/budgets.js'
 import { isOver } from './prune.js'
 import { type MemoryTask, standingOf } from './task.js'
 import type { MemoryTasks } from './tasks.js'
@@ -50,7 +53,7 @@ export class MemoryVerbs implements StoreVerbs {
       const token = this.#tasks.start(task, worker, now)
       tasks.push({ ...task.record, token, isFirst: task.ledger.length === 0, isUndecided: task.isUndecided })
     })
-    budgets.passed(gates, now)
+    budgets.noteStarts(gates, now)
     const isAloneWaiting = queue.isAloneWaiting(rooms, now, gates)
     const nextAt = Math.min(queue.nextAt(rooms, now), budgets.nextLook(gates, now), budgets.nextRetryAt(now))
     return { tasks, now, nextAt: nextAt === Infinity ? undefined : nextAt, isAloneWaiting }
@@ -70,7 +73,15 @@ export class MemoryVerbs implements StoreVerbs {
       return after.advance === undefined ? SETTLED : this.#tasks.goOn(task, after.advance, { worker, token }, now)
     })
     const stopped = markStopped(answers, runs.takeStopped(), n => this.#tasks.task(settlements[n]?.id ?? '')?.lane)
-    return withGates(stopped, this.#tasks.budgets.takeChanges())
+    return withGates(stopped, this.#judge(now))
+  }
+
+  /** Judges the gates, if an end has been counted that they may have to change for. */
+  #judge(now: number): readonly GateChange[] {
+    const { budgets, tx } = this.#tasks
+    const changes = budgets.takeToJudge() ? runNow(judgeGates(tx, now)) : []
+    if (changes.length > 0) this.#tasks.ring()
+    return changes
   }
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {

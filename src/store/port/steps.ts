@@ -1,3 +1,4 @@
+import type { BudgetPort } from './budget-port.js'
 import type { GroupPort } from './group-port.js'
 import type { LanePort } from './lane-port.js'
 import type { OperationPort } from './operation-port.js'
@@ -33,6 +34,7 @@ export interface Port {
   readonly tasks: TaskPort
   readonly records: RecordPort
   readonly lanes: LanePort
+  readonly budgets: BudgetPort
   readonly runs: RunPort
   readonly operations: OperationPort
   readonly reads: ReadPort

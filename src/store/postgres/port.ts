@@ -1,5 +1,6 @@
 import type { Promised, PromisedPort } from '../port/steps.js'
 import type { AuditPort, ClockPort } from '../port/task-port.js'
+import { PostgresBudgetPort } from './budget-port.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
 import { PostgresGroupPort } from './groups.js'
@@ -18,6 +19,7 @@ export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
     tasks: new PostgresTaskPort(sql, enqueues),
     records: new PostgresRecordPort(sql),
     lanes: new PostgresLanePort(sql),
+    budgets: new PostgresBudgetPort(sql),
     runs: new PostgresRunPort(sql),
     operations: new PostgresOperationPort(sql),
     reads: new PostgresReads(sql),

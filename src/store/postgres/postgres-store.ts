@@ -7,9 +7,9 @@ import type { Enqueued, NewTask } from '../contract/task.js'
 import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { checkCompletion, checkFence, checkNewTask } from '../rules/check.js'
 import { BaseStore } from '../verbs/base-store.js'
+import { judgeGates } from '../verbs/budgets.js'
 import { judgeBudget } from '../verbs/runs.js'
 import { PostgresBell } from './bell.js'
-import { PostgresBudgets } from './budgets.js'
 import { Claims } from './claim.js'
 import type { Database } from './database.js'
 import type { SqlClient } from './driver.js'
@@ -59,14 +59,15 @@ export class PostgresStore extends BaseStore implements Movable {
     const bell = new PostgresBell(signals, ends)
     const holdings = new Holdings()
     const enqueues = new Enqueues(database, signals, clock)
-    const budgets = new PostgresBudgets(database, settlements, signals)
     const beside = postgresTransactions(settlements, enqueues)
+    // Without a transaction, since a gate is changed by compare and swap.
+    const judge = (now: number) => beside.read(tx => judgeGates(tx, now))
     const runBudgets = new RunBudgets(settlements, run => beside.write(tx => judgeBudget(tx, run)))
     const hot = {
       database,
       enqueues,
       claims: new Claims(claims, holdings),
-      settlements: new Settlements(settlements, signals, ends, holdings, budgets, runBudgets),
+      settlements: new Settlements(settlements, signals, ends, holdings, judge, runBudgets),
       workers: new Workers(claims, signals, holdings),
     }
     super({
@@ -76,7 +77,6 @@ export class PostgresStore extends BaseStore implements Movable {
       idempotency: new PostgresIdempotencyKeys(database),
       policies: postgresPolicies(database),
       audit: postgresAudit(database),
-      budgets,
     })
     this.#parts = parts
     this.#database = database

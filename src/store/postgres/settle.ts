@@ -1,9 +1,9 @@
 import { quoted } from '../../policy/internal.js'
+import type { GateChange } from '../contract/budget-store.js'
 import { type Outcome, type Settled, type Settlement, STALE } from '../contract/claim.js'
 import { StoreBusyError } from '../contract/errors.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
 import { Batcher } from './batcher.js'
-import type { PostgresBudgets } from './budgets.js'
 import { type Database, isOutage } from './database.js'
 import type { Ends } from './ends.js'
 import type { Holdings } from './holdings.js'
@@ -17,7 +17,7 @@ export class Settlements {
   readonly #signals: Signals
   readonly #ends: Ends
   readonly #holdings: Holdings
-  readonly #budgets: PostgresBudgets
+  readonly #judge: Judge
   readonly #runBudgets: RunBudgets
   #isPrepared = false
   /** Tasks that were locked when they were to be settled. */
@@ -29,14 +29,14 @@ export class Settlements {
     signals: Signals,
     ends: Ends,
     holdings: Holdings,
-    budgets: PostgresBudgets,
+    judge: Judge,
     runBudgets: RunBudgets,
   ) {
     this.#database = database
     this.#signals = signals
     this.#ends = ends
     this.#holdings = holdings
-    this.#budgets = budgets
+    this.#judge = judge
     this.#runBudgets = runBudgets
   }
 
@@ -61,9 +61,10 @@ export class Settlements {
   }
 
   async #send(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const { settled, isAnyBounded, isAnyBudget, isAnyGateOpen } = await this.#settled(settlements)
+    const { settled, now, isAnyBounded, isAnyBudget, isAnyGateOpen } = await this.#settled(settlements)
     const isJudged = isAnyGateOpen || (isAnyBudget && settlements.some(({ attempt }) => attempt?.verdict !== undefined))
-    const gates = isJudged ? await this.#budgets.judge() : []
+    // The settlements are on record by then, so a failure here is nobody's: the next ones judge again.
+    const gates = isJudged ? await this.#judge(now).catch(() => []) : []
     const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
     if (isAnyBack || isAnyBounded || isAnyGateOpen) this.#signals.ring()
     return withGates(await this.#runBudgets.judged(settlements, settled), gates)
@@ -98,7 +99,7 @@ export class Settlements {
   async #sendFree(settlements: readonly Settlement[], locked: ReadonlyMap<string, Error>): Promise<Sent> {
     if (locked.size === 0) return this.#sendAll(settlements)
     const free = settlements.filter(({ id }) => !locked.has(id))
-    const sent = free.length === 0 ? { settled: [], ...NO_FLAGS } : await this.#sendAll(free)
+    const sent = free.length === 0 ? NOTHING_SENT : await this.#sendAll(free)
     const answers = sent.settled.values()
     const settled = settlements.map(({ id }): Settled => {
       const failure = locked.get(id)
@@ -115,14 +116,14 @@ export class Settlements {
   }
 
   async #sendInOrder(parts: readonly (readonly Settlement[])[], call: Call): Promise<Sent> {
-    const settled: Settled[] = []
-    let flags = NO_FLAGS
-    const add = (sent: Sent | undefined) => {
-      settled.push(...(sent?.settled ?? []))
-      flags = {
-        isAnyBounded: flags.isAnyBounded || sent?.isAnyBounded === true,
-        isAnyBudget: flags.isAnyBudget || sent?.isAnyBudget === true,
-        isAnyGateOpen: flags.isAnyGateOpen || sent?.isAnyGateOpen === true,
+    let all = NOTHING_SENT
+    const add = (sent = NOTHING_SENT) => {
+      all = {
+        settled: [...all.settled, ...sent.settled],
+        now: Math.max(all.now, sent.now),
+        isAnyBounded: all.isAnyBounded || sent.isAnyBounded,
+        isAnyBudget: all.isAnyBudget || sent.isAnyBudget,
+        isAnyGateOpen: all.isAnyGateOpen || sent.isAnyGateOpen,
       }
     }
     for (const part of parts) {
@@ -130,7 +131,7 @@ export class Settlements {
       add(together)
       if (together === undefined) for (const settlement of part) add(await this.#sendPart([settlement], call))
     }
-    return { settled, ...flags }
+    return all
   }
 
   /** Sends settlements in one statement. `undefined` if they have to come one by one: then nothing has changed. */
@@ -141,6 +142,7 @@ export class Settlements {
       ? undefined
       : {
           settled: batch.decode(answer),
+          now: answer.now,
           isAnyBounded: answer.is_any_bounded,
           isAnyBudget: answer.is_any_budget,
           isAnyGateOpen: answer.is_any_gate_open,
@@ -160,7 +162,13 @@ interface LockedTask {
   readonly holder: string | null
 }
 
-interface Flags {
+/** Judges the gates, after ends of attempts have been counted. */
+type Judge = (now: number) => Promise<readonly GateChange[]>
+
+interface Sent {
+  readonly settled: Settled[]
+  /** The time on the store's clock. */
+  readonly now: number
   /** There are lanes where the end of one task may let another start. */
   readonly isAnyBounded: boolean
   /** There are budgets, so that failures have to be judged. */
@@ -169,11 +177,7 @@ interface Flags {
   readonly isAnyGateOpen: boolean
 }
 
-const NO_FLAGS: Flags = { isAnyBounded: false, isAnyBudget: false, isAnyGateOpen: false }
-
-interface Sent extends Flags {
-  readonly settled: Settled[]
-}
+const NOTHING_SENT: Sent = { settled: [], now: 0, isAnyBounded: false, isAnyBudget: false, isAnyGateOpen: false }
 
 /**
  * Cuts a batch with advances where its order matters: where a task goes back to its lane, or holds it, after an item has

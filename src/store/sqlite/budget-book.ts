@@ -1,26 +1,17 @@
-import type { GateChange } from '../contract/budget-store.js'
 import type { Lane } from '../contract/lane.js'
 import type { Answer, AttemptCounts, Ended } from '../rules/budgets/attempt-counts.js'
-import {
-  afterEnds,
-  afterRetries,
-  type BudgetState,
-  byAllowance,
-  gateChange,
-  nextRetriesAt,
-  retriesAllowed,
-} from '../rules/budgets/budget-state.js'
+import { afterEnds, type BudgetState } from '../rules/budgets/budget-state.js'
 import type { BudgetSettings } from '../rules/budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../rules/budgets/claim-gates.js'
-import { allowance, type Gate, isProbe, nextLook, taken } from '../rules/budgets/gate.js'
+import { afterStarts, type Gate, isProbe, nextLook, startsLeft } from '../rules/budgets/gate.js'
 import type { RetryBucket } from '../rules/budgets/retry-allowance.js'
+import { afterRetries, byAllowance, nextRetriesAt, retriesAllowed } from '../rules/budgets/shared-allowance.js'
 import { MAX_MADE_READY } from './make-ready.js'
 import type { BudgetRow } from './statements/budgets.js'
 import type { Statements } from './statements.js'
 
 /** A budget, and the ends that a job has counted for it. */
 interface Entry {
-  readonly id: number
   budget: BudgetState
   /** By answer, failure and whether they were probes. */
   readonly ends: Map<string, { -readonly [Field in keyof Ended]: Ended[Field] }>
@@ -39,22 +30,26 @@ export interface RunEnd {
 
 /** The budgets that a job reads and changes, so that each is written once. */
 export class BudgetBook {
-  /** The gates that this job has opened or closed. Known once it is written. */
-  readonly changes: GateChange[] = []
   readonly #statements: Statements
   readonly #entries: readonly Entry[]
   /** The budgets of a lane, looked up once. */
   readonly #ofLanes = new Map<number, readonly Entry[]>()
   #endedAt = 0
+  #hasFailures = false
 
   constructor(statements: Statements) {
     this.#statements = statements
-    this.#entries = statements.budgets.all().map(row => ({ id: row.id, budget: parsedBudget(row), ends: new Map() }))
+    this.#entries = statements.budgets.all().map(row => ({ budget: parsedBudget(row), ends: new Map() }))
   }
 
   /** Whether any gate is open. */
   get isAnyOpen(): boolean {
     return this.#entries.some(isOpen)
+  }
+
+  /** Whether a gate may have to change for what this job has counted. */
+  get isToJudge(): boolean {
+    return this.#hasFailures || this.isAnyOpen
   }
 
   /** Whether a gate of a lane is open. */
@@ -65,6 +60,7 @@ export class BudgetBook {
   /** Counts the end of a run, or of several, in a lane. */
   ended(lane: number, { answer, failure, isFirst, began, count = 1 }: RunEnd, now: number): void {
     this.#endedAt = now
+    this.#hasFailures ||= answer === 'failed'
     const entries = this.#entriesOf(lane)
     const earning = isFirst ? this.#retryEntryOf(lane) : undefined
     for (const entry of entries) {
@@ -84,7 +80,7 @@ export class BudgetBook {
 
   /** The id of the retry budget of a lane; `undefined` if it has none. */
   retryBudgetOf(lane: number): number | undefined {
-    return this.#retryEntryOf(lane)?.id
+    return this.#retryEntryOf(lane)?.budget.id
   }
 
   /** Lets due retries through, as many as their budgets allow. Returns whether there may be more. */
@@ -97,7 +93,7 @@ export class BudgetBook {
       const parts = this.#parts(entries, most, now)
       const counts = entries.map(entry => {
         const part = parts.get(entry) ?? 0
-        return part === 0 ? 0 : this.#statements.letThrough.run(entry.id, now, part).changes
+        return part === 0 ? 0 : this.#statements.letThrough.run(entry.budget.id, now, part).changes
       })
       for (const [n, budget] of afterRetries(budgets, counts, now).entries()) {
         const entry = entries[n]
@@ -119,7 +115,7 @@ export class BudgetBook {
     const [only, ...others] = entries
     if (only !== undefined && others.length === 0) return new Map([[only, most]])
     const due = entries.flatMap(entry =>
-      this.#statements.dueBudgeted.all(entry.id, now, most).map(retry => ({ entry, ...retry })),
+      this.#statements.dueBudgeted.all(entry.budget.id, now, most).map(retry => ({ entry, ...retry })),
     )
     due.sort((a, b) => a.next_at - b.next_at || (a.id < b.id ? -1 : 1))
     const parts = new Map<Entry, number>()
@@ -130,7 +126,7 @@ export class BudgetBook {
   /** When retries that wait under a budget are worth asking for. */
   nextRetryAt(now: number): number {
     const times = this.#allowances().map(entries => {
-      const first = Math.min(...entries.map(({ id }) => this.#statements.nextBudgeted.get(id) ?? Infinity))
+      const first = Math.min(...entries.map(({ budget: { id } }) => this.#statements.nextBudgeted.get(id) ?? Infinity))
       if (first > now) return first
       return nextRetriesAt(
         entries.map(({ budget }) => budget),
@@ -142,18 +138,18 @@ export class BudgetBook {
 
   /** The open gates, as a claim goes by them. */
   openGates(now: number): OpenGate[] {
-    return this.#entries.filter(isOpen).map(({ budget: { scope, gate, counts } }) => {
+    return this.#entries.filter(isOpen).map(({ budget: { id, scope, gate, counts } }) => {
       const isIdle = () => this.#statements.runningIn.get({ kind: scope.kind, category: scope.category ?? null }) === 0
-      return { ...scope, left: allowance(gate, counts.probes, now, isIdle), taken: 0 }
+      return { ...scope, id, left: startsLeft(gate, counts.probes, now, isIdle), started: 0 }
     })
   }
 
-  /** Notes what a claim has taken. Returns when gates that let nothing through are worth asking again. */
-  passed(gates: readonly OpenGate[], now: number): number {
+  /** Notes which tasks a claim has started. Returns when gates that let nothing through are worth asking again. */
+  noteStarts(gates: readonly OpenGate[], now: number): number {
     let next = Infinity
-    for (const [n, entry] of this.#entries.filter(isOpen).entries()) {
-      const { left = 0, taken: count = 0 } = gates[n] ?? {}
-      const gate = taken(entry.budget.gate, count, now)
+    for (const entry of this.#entries.filter(isOpen)) {
+      const { left = 0, started = 0 } = gates.find(({ id }) => id === entry.budget.id) ?? {}
+      const gate = afterStarts(entry.budget.gate, started, now)
       if (gate !== entry.budget.gate) this.#write(entry, { ...entry.budget, gate })
       if (left <= 0) next = Math.min(next, nextLook(gate, now))
     }
@@ -164,16 +160,14 @@ export class BudgetBook {
     const now = this.#endedAt
     for (const entry of this.#entries) {
       if (entry.ends.size === 0) continue
-      const after = afterEnds(entry.budget, [...entry.ends.values()], now)
-      const change = gateChange(entry.budget.gate, after, now)
-      if (change !== undefined) this.changes.push(change)
-      this.#write(entry, after)
+      this.#write(entry, afterEnds(entry.budget, [...entry.ends.values()], now))
     }
   }
 
   #write(entry: Entry, budget: BudgetState): void {
     entry.budget = budget
-    this.#statements.setBudget.run(...budgetColumns(budget), entry.id)
+    const { id, gate, counts, retries } = budget
+    this.#statements.countBudget.run(JSON.stringify(gate), JSON.stringify(counts), JSON.stringify(retries), id)
   }
 
   #retryEntryOf(lane: number): Entry | undefined {
@@ -193,19 +187,15 @@ export class BudgetBook {
 }
 
 /** Reads a row of the table `budget`. */
-export function parsedBudget({ kind, category, settings, gate, counts, retries }: BudgetRow): BudgetState {
+export function parsedBudget({ id, kind, category, settings, gate, counts, retries }: BudgetRow): BudgetState {
   return {
+    id,
     scope: { kind, ...(category !== null && { category }) },
     settings: JSON.parse(settings) as BudgetSettings,
     gate: JSON.parse(gate) as Gate,
     counts: JSON.parse(counts) as AttemptCounts,
     retries: JSON.parse(retries) as readonly RetryBucket[],
   }
-}
-
-/** The columns of a budget that change, in the order of the statement `setBudget`. */
-export function budgetColumns({ gate, counts, retries }: BudgetState) {
-  return [JSON.stringify(gate), JSON.stringify(counts), JSON.stringify(retries)] as const
 }
 
 function isOpen({ budget }: Entry): boolean {

@@ -1,5 +1,12 @@
 import type { Claim, ClaimRequest, Room } from '../contract/claim.js'
-import { isCovering, type OpenGate, partGave, passed, placesInPart, roomParts } from '../rules/budgets/claim-gates.js'
+import {
+  isCovering,
+  noteStarts,
+  type OpenGate,
+  partGave,
+  placesInPart,
+  roomParts,
+} from '../rules/budgets/claim-gates.js'
 import { placesIn, type RoomTurns } from '../rules/room-turns.js'
 import { BudgetBook } from './budget-book.js'
 import { ClaimBatch } from './claim-batch.js'
@@ -19,7 +26,7 @@ export function claim(statements: Statements, request: ClaimRequest, now: number
   if (!(isIdle && takeAlone(statements, batch, rooms, gates, limit)))
     takeByTurns(statements, batch, rooms, gates, limit, turns)
 
-  const openingAt = Math.min(batch.shared.end(), budgets.passed(gates, now), budgets.nextRetryAt(now))
+  const openingAt = Math.min(batch.shared.end(), budgets.noteStarts(gates, now), budgets.nextRetryAt(now))
   const until = Math.ceil(now + leaseMs)
   if (batch.tasks.length > 0) statements.lease.run({ worker, now: Math.ceil(now), leaseMs: Math.ceil(leaseMs) })
   // A claim that gets nothing writes only when it must: each write wakes the idle workers of other processes.
@@ -67,7 +74,7 @@ function takeAlone(
     batch.take(lane, row)
     batch.start()
     batch.charge(lane, 1)
-    for (const gate of gates) if (isCovering(gate, lane)) passed(gate, 1)
+    for (const gate of gates) if (isCovering(gate, lane)) noteStarts(gate, 1)
     return true
   }
   return false

@@ -1,4 +1,3 @@
-import type { GateChange } from '../contract/budget-store.js'
 import type { Cost, TaskStatus } from '../contract/task.js'
 import { rampedUp } from '../rules/lane-limits.js'
 import { BudgetBook, type RunEnd } from './budget-book.js'
@@ -129,9 +128,9 @@ export class LaneBook {
     return this.hasBudgets ? this.#budgets?.retryBudgetOf(lane) : undefined
   }
 
-  /** The gates that this job has opened or closed. Known once it is written. */
-  get gateChanges(): readonly GateChange[] {
-    return this.#budgets?.changes ?? []
+  /** Whether gates may have to change for what this job has counted. */
+  get isToJudge(): boolean {
+    return this.#budgets?.isToJudge === true
   }
 
   /** Whether a lane starts slowly after a hold. */

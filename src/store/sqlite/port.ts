@@ -1,5 +1,6 @@
 import type { Port } from '../port/steps.js'
 import type { AuditPort, ClockPort } from '../port/task-port.js'
+import { SqliteBudgetPort } from './budget-port.js'
 import type { Connection } from './driver.js'
 import { SqliteGroupPort } from './groups.js'
 import type { LaneIds } from './lane-ids.js'
@@ -33,6 +34,7 @@ export function sqlitePort(parts: SqliteParts): Port {
     tasks: new SqliteTaskPort(parts),
     records: new SqliteRecordPort(recordStatementsOf(parts.db)),
     lanes: new SqliteLanePort(parts),
+    budgets: new SqliteBudgetPort(parts),
     runs: new SqliteRunPort(parts),
     operations: new SqliteOperationPort(parts, operationStatementsOf(parts.db)),
     reads: new SqliteReads(parts),

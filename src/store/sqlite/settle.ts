@@ -1,4 +1,3 @@
-import type { GateChange } from '../contract/budget-store.js'
 import { SETTLED, type Settled, type Settlement, STALE } from '../contract/claim.js'
 import type { TaskStatus } from '../contract/task.js'
 import { type After, afterSettlement, runsAlone, type Standing, waitsAgain } from '../rules/after-settlement.js'
@@ -22,8 +21,8 @@ import { held, type Place, placeOf } from './token.js'
 export interface SettledAll {
   readonly results: Settled[]
   readonly isRoomMade: boolean
-  /** The gates that these have opened or closed. */
-  readonly gates: readonly GateChange[]
+  /** Whether gates may have to change for what these have counted. */
+  readonly isToJudge: boolean
   /** Items of runs that have ended. */
   readonly items: readonly EndedItem[]
 }
@@ -65,7 +64,7 @@ export function settle(
   })
   successes.write(results, settleOne)
   book.write()
-  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded, gates: book.gateChanges, items }
+  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded, isToJudge: book.isToJudge, items }
 }
 
 function settleByItself(

@@ -10,7 +10,6 @@ import { checkFence, checkNewTask } from '../rules/check.js'
 import { taskIds } from '../rules/task-id.js'
 import { BaseStore } from '../verbs/base-store.js'
 import { type BackupOptions, backupSqlite } from './backup.js'
-import { SqliteBudgets } from './budgets.js'
 import type { Connection } from './driver.js'
 import { enqueue } from './enqueue.js'
 import { GroupCommit } from './group-commit.js'
@@ -49,7 +48,6 @@ export class SqliteStore extends BaseStore implements Movable {
       idempotency: new SqliteIdempotencyKeys(statements, commits, now),
       policies: sqlitePolicies(statements, commits),
       audit: sqliteAudit(statements, commits, now),
-      budgets: new SqliteBudgets(statements, commits, now, () => watchers.ring()),
     })
     this.#parts = parts
     this.#commits = commits

@@ -1,11 +1,12 @@
 import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
 import type { Retention } from '../contract/store.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
-import type { Tx } from '../port/steps.js'
+import { runNow, type Tx } from '../port/steps.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
 import { RoomTurns } from '../rules/room-turns.js'
 import { markStopped } from '../rules/runs/mark-stopped.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
+import { judgeGates } from '../verbs/budgets.js'
 import { claim } from './claim.js'
 import { enqueue } from './enqueue.js'
 import type { GroupCommit } from './group-commit.js'
@@ -63,10 +64,12 @@ export class SqliteVerbs implements StoreVerbs {
     if (settlements.length === 0) return []
     const { statements, lanes, runs, now } = this.#parts
     const settled = await this.#commits.write(() => {
-      const all = settle(statements, lanes, settlements, now())
+      const at = now()
+      const all = settle(statements, lanes, settlements, at)
+      const gates = all.isToJudge ? runNow(judgeGates(this.#tx, at)) : []
       const stopped = noteEnded(runs, this.#tx, all.items)
       const laneOf = (n: number) => lanes.lane(placeOf(settlements[n]?.token ?? '')?.lane ?? 0)
-      return { ...all, results: withGates(markStopped(all.results, stopped, laneOf), all.gates) }
+      return { ...all, results: withGates(markStopped(all.results, stopped, laneOf), gates) }
     })
     if (settled.isRoomMade) this.#watchers.ring()
     this.#watchers.ended(settlements)

@@ -39,6 +39,7 @@ import {
 } from '../rules/check.js'
 import { checkedLimits } from '../rules/lane-limits.js'
 import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
+import { Budgets } from './budgets.js'
 import { Groups } from './groups.js'
 import { limitLanes, pauseLanes } from './lanes.js'
 import { Operations, prunableOperations, pruneOperations } from './operations.js'
@@ -69,7 +70,6 @@ export interface StoreParts {
   readonly idempotency: IdempotencyStore
   readonly policies: PolicyStore
   readonly audit: AuditStore
-  readonly budgets: BudgetStore
 }
 
 /** The verbs of every store. Each checks its arguments, runs its body in a transaction, and rings the bell after the commit. */
@@ -95,15 +95,15 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   readonly #transactions: Transactions
   readonly #bell: Bell
 
-  constructor({ verbs, transactions, bell, idempotency, policies, audit, budgets }: StoreParts) {
+  constructor({ verbs, transactions, bell, idempotency, policies, audit }: StoreParts) {
     this.#verbs = verbs
     this.#transactions = transactions
     this.#bell = bell
     this.idempotency = idempotency
     this.policies = policies
     this.audit = audit
-    this.budgets = budgets
     this.groups = new Groups(transactions)
+    this.budgets = new Budgets(transactions, () => bell.ring())
     this.runs = new Runs(transactions, () => bell.ring())
     this.schedules = new Schedules(transactions, () => bell.ring())
     this.operations = new Operations(transactions, ids => this.#changed(ids))

@@ -1,5 +1,5 @@
--- Budgets: counting, and the gates as claims go by them. Whether a gate opens or closes is decided by
--- src/store/rules/budgets/gate.ts, after a settlement, from what `budgets` returns. Retry budgets are in retry-budgets.sql.
+-- Budgets: their rows, counting, and the gates as claims go by them. Whether a gate opens or closes is decided by
+-- src/store/rules/budgets/gate.ts, after a settlement, from what `budgets_to_judge` returns. Retry budgets are in retry-budgets.sql.
 
 -- Whether any kind has a budget. If not, nothing is counted.
 CREATE OR REPLACE FUNCTION redrive.is_any_budget() RETURNS boolean LANGUAGE plpgsql AS $$
@@ -100,40 +100,69 @@ BEGIN
 END
 $$;
 
--- The budgets with their counts, as a JSON array of {id, kind, category, settings, gate, now, recent, probes, retries}, where
--- `retries` is what `retry_counts` returns; with `to_judge` only failure budgets whose gate is open, or that have counted a
--- failure within the last ten seconds.
-CREATE OR REPLACE FUNCTION redrive.budgets(to_judge boolean, at bigint) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
+-- The failures and successes of a budget within its window, as JSON: {attempts, failed, failure}, the last being the commonest.
+CREATE OR REPLACE FUNCTION redrive.recent_attempts(this redrive.budget, now_ms bigint) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
-  now_ms bigint := redrive.now_ms(at);
+  since constant bigint := now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint;
 BEGIN
   RETURN (
-    SELECT coalesce(json_agg(json_build_object(
-      'id', this.id, 'kind', this.kind, 'category', this.category, 'settings', this.settings, 'gate', this.gate,
-      'now', now_ms, 'recent', recent.figures, 'probes', json_build_object(
-        'ok', probes.ok, 'failed', probes.failed, 'none', probes.unanswered),
-      'retries', CASE WHEN this.has_retries AND NOT to_judge THEN redrive.retry_counts(this, now_ms) END
-    )), '[]')
+    SELECT json_build_object(
+      'attempts', coalesce(sum(by_failure.ok + by_failure.failed), 0), 'failed', coalesce(sum(by_failure.failed), 0),
+      'failure', coalesce((array_agg(by_failure.failure ORDER BY by_failure.failed DESC, by_failure.failure)
+        FILTER (WHERE by_failure.failed > 0))[1], ''))
+    FROM (
+      SELECT tally.failure, sum(tally.ok) AS ok, sum(tally.failed) AS failed FROM redrive.budget_tally AS tally
+      WHERE tally.budget = this.id AND tally.at <= now_ms AND tally.at > since
+        -- Failures are counted in steps of ten seconds, though retries may need finer ones.
+        AND tally.at - tally.at % 10000 > since
+      GROUP BY tally.failure
+    ) AS by_failure
+  );
+END
+$$;
+
+-- A budget with the figures by which its gate is judged, as JSON: {id, kind, category, settings, gate, recent, probes}.
+CREATE OR REPLACE FUNCTION redrive.counted_budget(this redrive.budget, now_ms bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  probes constant record := redrive.probes_of(this.id, (this.gate::jsonb -> 'round')::int);
+BEGIN
+  RETURN jsonb_build_object(
+    'id', this.id, 'kind', this.kind, 'category', this.category, 'settings', this.settings, 'gate', this.gate,
+    'recent', redrive.recent_attempts(this, now_ms),
+    'probes', jsonb_build_object('ok', probes.ok, 'failed', probes.failed, 'none', probes.unanswered));
+END
+$$;
+
+-- All budgets as `counted_budget` has them, with `retries`, as `retry_counts` has them, and how many retries are due, and held.
+CREATE OR REPLACE FUNCTION redrive.list_budgets(now_ms bigint) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(jsonb_agg(redrive.counted_budget(this, now_ms) || jsonb_build_object(
+      'retries', redrive.retry_counts(this, now_ms), 'held', redrive.held_retries(this.id, now_ms))), '[]')
     FROM redrive.budget AS this
-    CROSS JOIN LATERAL redrive.probes_of(this.id, (this.gate::jsonb -> 'round')::int) AS probes
-    CROSS JOIN LATERAL (
-      SELECT json_build_object(
-        'attempts', coalesce(sum(by_failure.ok + by_failure.failed), 0), 'failed', coalesce(sum(by_failure.failed), 0),
-        'failure', coalesce((array_agg(by_failure.failure ORDER BY by_failure.failed DESC, by_failure.failure)
-          FILTER (WHERE by_failure.failed > 0))[1], '')) AS figures
-      FROM (
-        SELECT tally.failure, sum(tally.ok) AS ok, sum(tally.failed) AS failed FROM redrive.budget_tally AS tally
-        WHERE tally.budget = this.id AND tally.at <= now_ms
-          AND tally.at > now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
-          -- Failures are counted in steps of ten seconds, though retries may need finer ones.
-          AND tally.at - tally.at % 10000 > now_ms - (this.settings::jsonb -> 'failures' -> 'windowMs')::bigint
-        GROUP BY tally.failure
-      ) AS by_failure
-    ) AS recent
-    WHERE NOT to_judge OR this.is_open OR this.settings::jsonb -> 'failures' IS NOT NULL AND EXISTS (
+  )::text;
+END
+$$;
+
+-- The budgets, as `counted_budget` has them, whose gate is open or that have counted a failure within the last ten seconds.
+CREATE OR REPLACE FUNCTION redrive.budgets_to_judge(now_ms bigint) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(jsonb_agg(redrive.counted_budget(this, now_ms)), '[]') FROM redrive.budget AS this
+    WHERE this.is_open OR this.settings::jsonb -> 'failures' IS NOT NULL AND EXISTS (
       SELECT FROM redrive.budget_tally AS tally
       WHERE tally.budget = this.id AND tally.at > now_ms - 10000 AND tally.failed > 0)
   )::text;
+END
+$$;
+
+-- All budgets, as a JSON array of {id, kind, category, settings, gate}. Nobody else sets or lifts one, or changes a gate, until
+-- the transaction ends.
+CREATE OR REPLACE FUNCTION redrive.lock_budgets() RETURNS text LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock('redrive.budget'::regclass::bigint);
+  RETURN (SELECT coalesce(json_agg(this), '[]') FROM (
+    SELECT id, kind, category, settings, gate FROM redrive.budget ORDER BY id FOR UPDATE) AS this)::text;
 END
 $$;
 
@@ -145,6 +174,34 @@ BEGIN
 END
 $$;
 
+-- Adds a budget, or changes one. If it counts afresh, its attempts are forgotten; if its floor is fresh, what that was used for.
+CREATE OR REPLACE FUNCTION redrive.save_budget(
+  of_budget bigint, of_kind text, of_category text, new_settings text, new_gate text, counts_afresh boolean,
+  has_fresh_floor boolean
+) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  IF of_budget IS NULL THEN
+    INSERT INTO redrive.budget (kind, category, settings, gate) VALUES (of_kind, of_category, new_settings, new_gate);
+    RETURN;
+  END IF;
+  UPDATE redrive.budget SET settings = new_settings, gate = new_gate WHERE id = of_budget;
+  IF counts_afresh THEN
+    PERFORM redrive.forget_attempts(of_budget);
+  END IF;
+  IF has_fresh_floor THEN
+    UPDATE redrive.budget_tally SET floor_at = NULL WHERE budget = of_budget AND floor_at IS NOT NULL;
+  END IF;
+END
+$$;
+
+-- Forgets a budget, and what it has counted.
+CREATE OR REPLACE FUNCTION redrive.drop_budget(of_budget bigint) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  DELETE FROM redrive.budget WHERE id = of_budget;
+  DELETE FROM redrive.budget_tally WHERE budget = of_budget;
+END
+$$;
+
 -- Changes the gate of a budget, unless somebody else has changed it since. Returns whether it did. A gate that closes counts
 -- afresh.
 CREATE OR REPLACE FUNCTION redrive.change_gate(of_budget bigint, old_gate text, new_gate text) RETURNS boolean
@@ -152,7 +209,8 @@ LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   is_open_now boolean;
 BEGIN
-  UPDATE redrive.budget SET gate = new_gate WHERE id = of_budget AND gate = old_gate RETURNING is_open INTO is_open_now;
+  UPDATE redrive.budget SET gate = new_gate WHERE id = of_budget AND gate::jsonb = old_gate::jsonb
+  RETURNING is_open INTO is_open_now;
   IF NOT is_open_now THEN
     PERFORM redrive.forget_attempts(of_budget);
   END IF;
@@ -160,79 +218,14 @@ BEGIN
 END
 $$;
 
--- Closes the gate of a budget, which counts afresh. Returns whether it was open. Its next round of probes is told from
--- earlier ones.
-CREATE OR REPLACE FUNCTION redrive.close_gate(of_kind text, of_category text, new_gate text) RETURNS boolean
-LANGUAGE plpgsql /* verb */ AS $$
-DECLARE
-  this redrive.budget;
-BEGIN
-  SELECT * INTO this FROM redrive.budget AS known
-  WHERE known.kind = of_kind AND known.category IS NOT DISTINCT FROM of_category AND known.is_open FOR UPDATE;
-  IF NOT FOUND THEN
-    RETURN false;
-  END IF;
-  RETURN redrive.change_gate(
-    this.id, this.gate, (new_gate::jsonb || jsonb_build_object('round', this.gate::jsonb -> 'round'))::text);
-END
-$$;
-
--- Sets the budget of a scope, or lifts it if `new_settings` is NULL. A failure budget that differs begins with a closed gate,
--- and the floor of a retry budget that differs begins anew.
--- Returns whether anything has changed.
-CREATE OR REPLACE FUNCTION redrive.set_budget(
-  of_kind text, of_category text, new_settings text, new_gate text, at bigint
-) RETURNS boolean LANGUAGE plpgsql /* verb */ AS $$
-DECLARE
-  this redrive.budget;
-BEGIN
-  PERFORM pg_advisory_xact_lock('redrive.budget'::regclass::bigint);
-  SELECT * INTO this FROM redrive.budget AS known
-  WHERE known.kind = of_kind AND known.category IS NOT DISTINCT FROM of_category;
-  IF this.settings::jsonb IS NOT DISTINCT FROM new_settings::jsonb THEN
-    RETURN false;
-  END IF;
-  IF new_settings IS NULL THEN
-    DELETE FROM redrive.budget WHERE id = this.id;
-    DELETE FROM redrive.budget_tally WHERE budget = this.id;
-  ELSIF this.id IS NULL THEN
-    INSERT INTO redrive.budget (kind, category, settings, gate) VALUES (of_kind, of_category, new_settings, new_gate);
-  ELSE
-    UPDATE redrive.budget SET settings = new_settings WHERE id = this.id;
-    IF this.settings::jsonb -> 'failures' IS DISTINCT FROM new_settings::jsonb -> 'failures' THEN
-      UPDATE redrive.budget
-      SET gate = (new_gate::jsonb || jsonb_build_object('round', gate::jsonb -> 'round'))::text WHERE id = this.id;
-      PERFORM redrive.forget_attempts(this.id);
-    END IF;
-  END IF;
-  IF this.settings::jsonb -> 'retries' IS DISTINCT FROM new_settings::jsonb -> 'retries' THEN
-    UPDATE redrive.budget_tally SET floor_at = NULL WHERE budget = this.id AND floor_at IS NOT NULL;
-  END IF;
-  -- The settings of a dependency hold for all its budgets.
-  WITH other_budget AS (
-    UPDATE redrive.budget AS other
-    SET settings = (other.settings::jsonb || jsonb_build_object('retries', new_settings::jsonb -> 'retries'))::text
-    WHERE other.has_retries AND redrive.dependency_of(other) = new_settings::jsonb #>> '{retries,dependency}'
-      AND other.settings::jsonb -> 'retries' <> new_settings::jsonb -> 'retries'
-    RETURNING id
-  )
-  UPDATE redrive.budget_tally SET floor_at = NULL
-  FROM other_budget WHERE budget = ANY (ARRAY[other_budget.id]) AND floor_at IS NOT NULL;
-  IF this.has_retries OR new_settings::jsonb -> 'retries' IS NOT NULL THEN
-    PERFORM redrive.rebudget(of_kind, this.id, redrive.now_ms(at));
-  END IF;
-  RETURN true;
-END
-$$;
-
 -- How many tasks an open gate lets through now: one, and two more for each that succeeded. The row is locked, so that no two
 -- claims take the same place; if somebody else has locked it, none. A probe whose end was never told does not keep the gate
 -- shut: after a minute without running tasks it lets another one through.
-CREATE OR REPLACE FUNCTION redrive.gate_allowance(of_budget bigint, now_ms bigint) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.probes_left(of_budget bigint, now_ms bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   this redrive.budget;
   probes record;
-  taken bigint;
+  started bigint;
   allowed bigint;
 BEGIN
   SELECT * INTO this FROM redrive.budget WHERE id = of_budget FOR UPDATE SKIP LOCKED;
@@ -240,13 +233,13 @@ BEGIN
     RETURN 0;
   END IF;
   probes := redrive.probes_of(of_budget, (this.gate::jsonb -> 'round')::int);
-  taken := (this.gate::jsonb -> 'taken')::bigint;
+  started := (this.gate::jsonb -> 'started')::bigint;
   -- If too many have failed, somebody is about to open the gate again.
   allowed := CASE
     WHEN probes.failed > (this.settings::jsonb -> 'failures' -> 'share')::float8 * (probes.ok + probes.failed) THEN 0
-    ELSE 1 + 2 * probes.ok + probes.failed - taken
-      + least(probes.unanswered, greatest(0, taken - probes.ok - probes.failed)) END;
-  IF allowed <= 0 AND now_ms >= (this.gate::jsonb -> 'takenAt')::bigint + 60000 AND (
+    ELSE 1 + 2 * probes.ok + probes.failed - started
+      + least(probes.unanswered, greatest(0, started - probes.ok - probes.failed)) END;
+  IF allowed <= 0 AND now_ms >= (this.gate::jsonb -> 'startedAt')::bigint + 60000 AND (
     SELECT coalesce(sum(tally.running), 0)
     FROM redrive.lane AS its JOIN redrive.tally ON tally.lane = ANY (ARRAY[its.id])
     WHERE its.kind = this.kind AND (this.category IS NULL OR its.category = this.category)
@@ -275,10 +268,10 @@ BEGIN
     CONTINUE WHEN NOT this.is_open;
     until := (this.gate::jsonb -> 'until')::bigint;
     -- A probe that runs for longer rings when it ends.
-    lost_at := (this.gate::jsonb -> 'takenAt')::bigint + 60000;
+    lost_at := (this.gate::jsonb -> 'startedAt')::bigint + 60000;
     allowed := 0;
     IF until <= now_ms THEN
-      allowed := redrive.gate_allowance(this.id, now_ms);
+      allowed := redrive.probes_left(this.id, now_ms);
     END IF;
     gates := gates || ROW(
       this.id, this.kind, this.category, allowed, 0, CASE WHEN until > now_ms THEN until WHEN lost_at > now_ms THEN lost_at ELSE now_ms + 60000 END)::redrive.gate;
@@ -297,18 +290,18 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.gates_after(gates redrive.gate[], of_kind text, of_category text, count int)
 RETURNS redrive.gate[] LANGUAGE sql IMMUTABLE AS $$
   SELECT array_agg(CASE WHEN gate.kind = of_kind AND (gate.category IS NULL OR gate.category = of_category)
-    THEN ROW(gate.id, gate.kind, gate.category, gate.allowed - count, gate.taken + count, gate.next_look)::redrive.gate
+    THEN ROW(gate.id, gate.kind, gate.category, gate.allowed - count, gate.started + count, gate.next_look)::redrive.gate
     ELSE ROW(gate.*)::redrive.gate END)
   FROM unnest(gates) AS gate
 $$;
 
--- Notes how many tasks a claim has taken through open gates. Their rows are locked.
+-- Notes how many tasks a claim has started behind open gates. Their rows are locked.
 CREATE OR REPLACE FUNCTION redrive.charge_gates(gates redrive.gate[], now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE redrive.budget
   SET gate = (budget.gate::jsonb || jsonb_build_object(
-    'taken', (budget.gate::jsonb -> 'taken')::bigint + passed.taken, 'takenAt', now_ms))::text
-  FROM unnest(gates) AS passed WHERE budget.id = ANY (ARRAY[passed.id]) AND passed.taken > 0;
+    'started', (budget.gate::jsonb -> 'started')::bigint + passed.started, 'startedAt', now_ms))::text
+  FROM unnest(gates) AS passed WHERE budget.id = ANY (ARRAY[passed.id]) AND passed.started > 0;
 END
 $$;
 

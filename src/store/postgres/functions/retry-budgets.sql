@@ -199,38 +199,37 @@ BEGIN
 END
 $$;
 
--- The counts of a retry budget, as JSON: {held, buckets}, where `buckets` is an array of {at, first, retried, floorAt} of
--- all budgets
--- that share its allowance.
-CREATE OR REPLACE FUNCTION redrive.retry_counts(this redrive.budget, now_ms bigint) RETURNS json LANGUAGE plpgsql AS $$
-DECLARE
-  sharing constant bigint[] := redrive.sharing_retries(this);
+-- How many retries a budget holds that are due, up to 10 000.
+CREATE OR REPLACE FUNCTION redrive.held_retries(of_budget bigint, now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN json_build_object('held', (
+  RETURN (
     SELECT count(*) FROM (
       SELECT FROM redrive.waiting AS due
-      WHERE due.state = redrive.state_budgeted() AND due.budget = this.id AND due.next_at <= now_ms LIMIT 10000
-    ) AS held
-  ), 'buckets', (
+      WHERE due.state = redrive.state_budgeted() AND due.budget = of_budget AND due.next_at <= now_ms LIMIT 10000
+    ) AS held);
+END
+$$;
+
+-- The counts of a retry budget, as a JSON array of {at, first, retried, floorAt}.
+CREATE OR REPLACE FUNCTION redrive.retry_counts(this redrive.budget, now_ms bigint) RETURNS json LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (
     SELECT coalesce(json_agg(json_build_object(
       'at', step.at, 'first', step.first, 'retried', step.retried, 'floorAt', step.floor_at)), '[]')
     FROM (
       SELECT tally.at, sum(tally.first) AS first, sum(tally.retried) AS retried, coalesce(max(tally.floor_at), 0) AS floor_at
       FROM redrive.budget_tally AS tally
-      WHERE tally.budget = ANY (sharing) AND tally.at <= now_ms
+      WHERE tally.budget = this.id AND tally.at <= now_ms
         AND tally.at > now_ms - 10000 - (this.settings::jsonb -> 'retries' -> 'windowMs')::bigint
       GROUP BY tally.at ORDER BY tally.at
-    ) AS step
-  ));
+    ) AS step);
 END
 $$;
 
--- Puts the retries of a kind under the budgets that it has now: those that wait under one, also under one that was lifted,
--- and those that are not due yet.
-CREATE OR REPLACE FUNCTION redrive.rebudget(of_kind text, of_lifted bigint, now_ms bigint) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-  known constant bigint[] := ARRAY(SELECT id FROM redrive.budget WHERE kind = of_kind) || of_lifted;
+-- Puts retries under the budgets of their lanes: those that wait under one of these budgets, and those of a kind that are not
+-- due yet.
+CREATE OR REPLACE FUNCTION redrive.rebudget(of_kind text, of_budgets bigint[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   UPDATE redrive.waiting
   SET budget = its.budget, state = CASE WHEN its.budget IS NOT NULL THEN redrive.state_budgeted()
@@ -238,7 +237,7 @@ BEGIN
   FROM (
     SELECT lane.id, lane.ordered, redrive.retry_budget(lane.kind, lane.category) AS budget FROM redrive.lane
   ) AS its
-  WHERE waiting.state = redrive.state_budgeted() AND waiting.budget = ANY (known) AND its.id = ANY (ARRAY[waiting.lane])
+  WHERE waiting.state = redrive.state_budgeted() AND waiting.budget = ANY (of_budgets) AND its.id = ANY (ARRAY[waiting.lane])
     AND its.budget IS DISTINCT FROM waiting.budget;
 
   UPDATE redrive.waiting SET budget = its.budget, state = redrive.state_budgeted()

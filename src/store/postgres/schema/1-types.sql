@@ -12,7 +12,7 @@ CREATE TYPE redrive.opening AS (allowance int, priority float8, submitted_at big
 
 -- An open gate, as a claim goes by it: how many more tasks it lets through, how many it has, and when to ask again.
 CREATE TYPE redrive.gate AS (
-  id bigint, kind text COLLATE "C", category text COLLATE "C", allowed int, taken int, next_look bigint
+  id bigint, kind text COLLATE "C", category text COLLATE "C", allowed int, started int, next_look bigint
 );
 
 -- The outcome of an attempt as a settlement reports it. `delay` is the time until the next attempt.

@@ -1,179 +1,144 @@
 import { canonicalJson } from '../../../policy/index.js'
-import type { BudgetRecord, BudgetScope, GateChange } from '../../contract/budget-store.js'
-import type { Lane } from '../../contract/lane.js'
+import type { BudgetRecord, BudgetScope } from '../../contract/budget-store.js'
 import { type AttemptCounts, counted, type Ended, NO_COUNTS, recentOf } from './attempt-counts.js'
-import type { BudgetSettings, RetrySettings } from './check-budget.js'
-import { isCovering } from './claim-gates.js'
-import { closed, type Gate, gateRecord, judged, NEW_GATE, NO_PROBES } from './gate.js'
-import {
-  floorAfter,
-  nextAsk,
-  type RetryBucket,
-  type RetryFigures,
-  retriesLeft,
-  retryFigures,
-  retryRecord,
-  withFreshFloor,
-  withRetries,
-} from './retry-allowance.js'
+import { type BudgetSettings, settingsText } from './check-budget.js'
+import { closed, type Gate, gateRecord, judged, NEW_GATE, NO_PROBES, type Probes, type Recent } from './gate.js'
+import { type RetryBucket, retryRecord, withFreshFloor, withRetries } from './retry-allowance.js'
+import { bucketsOf, byAllowance } from './shared-allowance.js'
 
-/** A budget with its gate and its counts, for stores with a single writer. */
-export interface BudgetState {
+/** A budget as every store keeps it. */
+export interface KeptBudget {
+  readonly id: number
   readonly scope: BudgetScope
   readonly settings: BudgetSettings
   readonly gate: Gate
-  readonly counts: AttemptCounts
-  /** First attempts and retries, oldest first. */
-  readonly retries: readonly RetryBucket[]
 }
 
-export function newBudget(scope: BudgetScope, settings: BudgetSettings): BudgetState {
-  return { scope, settings, gate: NEW_GATE, counts: NO_COUNTS, retries: [] }
+/** A budget to be kept, with what the store forgets of it. */
+export interface BudgetChange extends Omit<KeptBudget, 'id'> {
+  /** `undefined`: it is new. */
+  readonly id: number | undefined
+  /** The attempts that it has counted for its gate are forgotten. */
+  readonly countsAfresh: boolean
+  /** The floor of its retries begins anew. */
+  readonly hasFreshFloor: boolean
+}
+
+/** A budget with the figures by which its gate is judged. */
+export interface CountedBudget extends KeptBudget {
+  readonly recent: Recent
+  readonly probes: Probes
+}
+
+/** A budget with all its figures. */
+export interface ListedBudget extends CountedBudget {
+  /** First attempts and retries, oldest first. */
+  readonly retries: readonly RetryBucket[]
+  /** How many retries are due, and held. */
+  readonly held: number
+}
+
+/** A budget with its counts, for stores with a single writer. */
+export interface BudgetState extends KeptBudget, Pick<ListedBudget, 'retries'> {
+  readonly counts: AttemptCounts
+}
+
+/** The budget of exactly this scope. */
+export function budgetOf<T extends KeptBudget>(all: readonly T[], { kind, category }: BudgetScope): T | undefined {
+  return all.find(({ scope }) => scope.kind === kind && scope.category === category)
 }
 
 /**
- * The budget with other settings. A failure budget that differs begins with a closed gate and counts afresh; the floor of a
- * retry budget that differs begins anew.
+ * The budgets that change when a scope gets these settings: its own, and those that share its dependency. A failure budget
+ * that differs begins with a closed gate and counts afresh; the floor of a retry budget that differs begins anew.
  */
-export function withSettings(budget: BudgetState, settings: BudgetSettings): BudgetState {
+export function changesOf(all: readonly KeptBudget[], scope: BudgetScope, settings: BudgetSettings): BudgetChange[] {
+  const { kind, category } = scope
+  const fresh = { id: undefined, scope: { kind, ...(category !== undefined && { category }) }, gate: NEW_GATE }
+  const own = budgetOf(all, scope) ?? { ...fresh, settings: {} }
+  const { retries } = settings
+  const sharing = all.filter(
+    other => other !== own && retries?.dependency !== undefined && dependencyOf(other) === retries.dependency,
+  )
+  const changed = sharing.map(other => withSettings(other, { ...other.settings, ...(retries && { retries }) }))
+  const isOther = settingsText(own.settings) !== settingsText(settings)
+  return isOther ? [withSettings(own, settings), ...changed] : []
+}
+
+function withSettings(budget: Omit<BudgetChange, 'countsAfresh' | 'hasFreshFloor'>, settings: BudgetSettings) {
   const isSame = (part: keyof BudgetSettings) =>
     canonicalJson(budget.settings[part] ?? null) === canonicalJson(settings[part] ?? null)
+  const countsAfresh = !isSame('failures')
+  const gate = countsAfresh ? closed(budget.gate) : budget.gate
+  return { ...budget, settings, gate, countsAfresh, hasFreshFloor: !isSame('retries') }
+}
+
+function dependencyOf({ settings }: KeptBudget): string | undefined {
+  return settings.retries?.dependency
+}
+
+/** A budget after it was changed, with the counts that it keeps. `before` is absent if it is new. */
+export function afterChange(
+  { countsAfresh, hasFreshFloor, scope, settings, gate }: BudgetChange,
+  before: Pick<BudgetState, 'counts' | 'retries'> | undefined,
+): Omit<BudgetState, 'id'> {
+  const { counts, retries } = before ?? { counts: NO_COUNTS, retries: [] }
   return {
-    ...budget,
+    scope,
     settings,
-    ...(!isSame('failures') && { gate: closed(budget.gate), counts: NO_COUNTS }),
-    ...(!isSame('retries') && { retries: withFreshFloor(budget.retries) }),
+    gate,
+    counts: countsAfresh ? NO_COUNTS : counts,
+    retries: hasFreshFloor ? withFreshFloor(retries) : retries,
   }
 }
 
-/** The retry budget of a lane: that of its category, or else that of its kind. */
-export function retryBudgetOf<T extends Pick<BudgetState, 'scope' | 'settings'>>(
-  budgets: Iterable<T>,
-  lane: Lane,
-): T | undefined {
-  let found: T | undefined
-  for (const budget of budgets) {
-    if (budget.settings.retries === undefined || !isCovering(budget.scope, lane)) continue
-    if (found === undefined || budget.scope.category !== undefined) found = budget
-  }
-  return found
-}
-
-/** Budgets that share an allowance after they have let retries through, `counts` of them each. */
-export function afterRetries(
-  sharing: readonly BudgetState[],
-  counts: readonly number[],
-  now: number,
-): readonly BudgetState[] {
-  const passed = counts.reduce((sum, count) => sum + count, 0)
-  const found = allowanceOf(sharing, now)
-  if (found === undefined || passed === 0) return sharing
-  const { settings, figures } = found
-  const floorAt = floorAfter(settings, figures.floorAt, passed, now)
-  return sharing.map((budget, n) => {
-    const retried = counts[n] ?? 0
-    if (retried === 0) return budget
-    return { ...budget, retries: withRetries(budget.retries, { retried, floorAt }, settings.windowMs, now) }
-  })
-}
-
-/** Budgets of retries, those of one dependency together: they share an allowance. */
-export function byAllowance<T extends Pick<BudgetState, 'settings'>>(budgets: Iterable<T>): T[][] {
-  const shared = new Map<string, T[]>()
-  const alone: T[][] = []
-  for (const budget of budgets) {
-    const { retries } = budget.settings
-    if (retries?.dependency === undefined) {
-      if (retries !== undefined) alone.push([budget])
-      continue
-    }
-    const others = shared.get(retries.dependency)
-    if (others === undefined) shared.set(retries.dependency, [budget])
-    else others.push(budget)
-  }
-  return [...alone, ...shared.values()]
-}
-
-/** How many retries budgets that share an allowance let through now, together. */
-export function retriesAllowed(sharing: readonly BudgetState[], now: number): number {
-  const found = allowanceOf(sharing, now)
-  return found === undefined ? 0 : retriesLeft(found.settings, found.figures, now)
-}
-
-/** When a claim should ask for retries again that these budgets hold. */
-export function nextRetriesAt(sharing: readonly BudgetState[], now: number): number {
-  const found = allowanceOf(sharing, now)
-  return found === undefined ? Infinity : nextAsk(found.settings, found.figures.floorAt, now)
-}
-
-/** The settings and figures of budgets that share an allowance: all of them have the same settings. */
-function allowanceOf(
-  sharing: readonly BudgetState[],
-  now: number,
-): { readonly settings: RetrySettings; readonly figures: RetryFigures } | undefined {
-  const settings = sharing[0]?.settings.retries
-  return settings && { settings, figures: retryFigures(bucketsOf(sharing), settings.windowMs, now) }
-}
-
-/** The settings of a budget whose dependency has got others; the same object if it has another dependency, or none. */
-export function withRetrySettings(settings: BudgetSettings, { retries }: BudgetSettings): BudgetSettings {
-  const isShared = retries?.dependency !== undefined && retries.dependency === settings.retries?.dependency
-  return isShared ? { ...settings, retries } : settings
-}
-
-function bucketsOf(budgets: readonly BudgetState[]): readonly RetryBucket[] {
-  const [first, ...others] = budgets
-  return others.length === 0 ? (first?.retries ?? []) : budgets.flatMap(({ retries }) => retries)
-}
-
-/** The budget after tasks have ended. Judged where some have failed, and while its gate is open. */
-export function afterEnds(before: BudgetState, ends: readonly Ended[], now: number): BudgetState {
-  const budget = withFirst(before, ends, now)
-  const { failures } = budget.settings
-  if (failures === undefined) return budget
-  const counts = ends.reduce((counts, ended) => counted(counts, ended, failures.windowMs, now), budget.counts)
-  const isJudged = budget.gate.since !== undefined || ends.some(({ answer }) => answer === 'failed')
-  if (!isJudged) return { ...budget, counts }
-  const recent = recentOf(counts, failures.windowMs, now)
-  const gate = judged(failures, budget.gate, { recent, probes: counts.probes }, now)
-  if (gate === budget.gate) return { ...budget, counts }
-  // A gate that has closed counts afresh.
-  const buckets = gate.since === undefined ? [] : counts.buckets
+/** A budget after its gate was changed. One that has closed counts afresh, and one that has opened counts its probes. */
+export function withGate<T extends BudgetState>(budget: T, gate: Gate): T {
+  const buckets = gate.since === undefined ? [] : budget.counts.buckets
   return { ...budget, gate, counts: { buckets, probes: NO_PROBES } }
 }
 
-/** The budget after first attempts have ended. */
-function withFirst(budget: BudgetState, ends: readonly Ended[], now: number): BudgetState {
-  const { retries } = budget.settings
+/** The figures of a budget, for stores with a single writer. */
+export function countedBudget<T extends BudgetState>(budget: T, now: number): T & CountedBudget {
+  const recent = recentOf(budget.counts, budget.settings.failures?.windowMs ?? 0, now)
+  return { ...budget, recent, probes: budget.counts.probes }
+}
+
+/** Whether a budget has to be judged, for stores with a single writer. */
+export function isToJudge({ gate, settings, counts }: BudgetState): boolean {
+  const hasFailures = counts.buckets.some(({ failed }) => Object.keys(failed).length > 0)
+  return settings.failures !== undefined && (gate.since !== undefined || hasFailures)
+}
+
+/** The gate of a budget after it was judged: the same object if nothing changes. */
+export function judgedGate({ settings, gate, recent, probes }: CountedBudget, now: number): Gate {
+  return settings.failures === undefined ? gate : judged(settings.failures, gate, { recent, probes }, now)
+}
+
+/** The budget after tasks have ended. */
+export function afterEnds<T extends BudgetState>(budget: T, ends: readonly Ended[], now: number): T {
+  const { failures, retries } = budget.settings
   const first = ends.reduce((sum, ended) => sum + ended.first, 0)
-  if (retries === undefined || first === 0) return budget
-  return { ...budget, retries: withRetries(budget.retries, { first }, retries.windowMs, now) }
+  return {
+    ...budget,
+    ...(failures && {
+      counts: ends.reduce((counts, end) => counted(counts, end, failures.windowMs, now), budget.counts),
+    }),
+    ...(retries && first > 0 && { retries: withRetries(budget.retries, { first }, retries.windowMs, now) }),
+  }
 }
 
-/** The budget after its gate was closed by hand: it counts afresh. The same object if the gate is closed already. */
-export function withClosedGate(budget: BudgetState): BudgetState {
-  return budget.gate.since === undefined ? budget : { ...budget, gate: closed(budget.gate), counts: NO_COUNTS }
-}
-
-/** How the gate has changed; `undefined` if it is as it was, or has only let tasks through. */
-export function gateChange(before: Gate, { scope, gate }: BudgetState, now: number): GateChange | undefined {
-  const isSame = before.round === gate.round && before.since === gate.since
-  return isSame ? undefined : { ...scope, gate: gateRecord(gate, now) }
-}
-
-/** The budget as it is listed, among all that there are. `held` is the number of its retries that are due. */
-export function budgetRecord(budget: BudgetState, all: readonly BudgetState[], held: number, now: number) {
-  const { scope, settings, gate, counts } = budget
+/** The budget as it is listed, among all that there are. */
+export function budgetRecord(budget: ListedBudget, all: readonly ListedBudget[], now: number): BudgetRecord {
+  const { scope, settings, gate, recent, held } = budget
   const sharing = byAllowance(all).find(budgets => budgets.includes(budget)) ?? []
-  const { attempts, failed } = recentOf(counts, settings.failures?.windowMs ?? 0, now)
-  const record: BudgetRecord = {
+  return {
     ...scope,
     failures: settings.failures,
     retries: settings.retries && retryRecord(settings.retries, bucketsOf(sharing), held, now),
     gate: gateRecord(gate, now),
-    recent: { attempts, failed },
+    recent: { attempts: recent.attempts, failed: recent.failed },
   }
-  return record
 }
 
 /** The order of lists. */

@@ -5,10 +5,12 @@ import { isInRoom, placesIn } from '../room-turns.js'
 
 /** An open gate, as a claim goes by it. */
 export interface OpenGate extends BudgetScope {
+  /** The id of its budget. */
+  readonly id: number
   /** How many of its tasks may start yet. */
   left: number
   /** How many this claim has started. */
-  taken: number
+  started: number
 }
 
 /** Rooms that a claim serves one by one. */
@@ -47,13 +49,13 @@ export function placesInPart({ of, gates }: RoomPart, left: number): number {
 /** Notes that a part has given tasks. */
 export function partGave({ of, gates }: RoomPart, count: number): void {
   of.left -= count
-  for (const gate of gates) passed(gate, count)
+  for (const gate of gates) noteStarts(gate, count)
 }
 
-/** Notes that tasks have passed a gate. */
-export function passed(gate: OpenGate, count: number): void {
+/** Notes that tasks behind a gate have started. */
+export function noteStarts(gate: OpenGate, count: number): void {
   gate.left -= count
-  gate.taken += count
+  gate.started += count
 }
 
 /** Whether a gate covers a lane, or all that another gate covers. */

@@ -1,6 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { counted, NO_COUNTS, recentOf } from './attempt-counts.js'
-import { allowance, failureOf, type Gate, gateRecord, isProbe, judged, NEW_GATE, NO_PROBES, taken } from './gate.js'
+import {
+  afterStarts,
+  failureOf,
+  type Gate,
+  gateRecord,
+  isProbe,
+  judged,
+  NEW_GATE,
+  NO_PROBES,
+  startsLeft,
+} from './gate.js'
 
 const BUDGET = { share: 0.5, minAttempts: 10, windowMs: 60_000, holdMs: 30_000 }
 const never = () => false
@@ -25,8 +35,8 @@ describe('a gate', () => {
       holds: 1,
       cause: { code: 'http_503', group: '1-9c2f', attempts: 10, failed: 6 },
     })
-    expect(allowance(gate, NO_PROBES, 30_999, never)).toBe(0)
-    expect(allowance(gate, NO_PROBES, 31_000, never)).toBe(1)
+    expect(startsLeft(gate, NO_PROBES, 30_999, never)).toBe(0)
+    expect(startsLeft(gate, NO_PROBES, 31_000, never)).toBe(1)
   })
 
   it('holds for twice as long with each failed probe, up to ten minutes', () => {
@@ -34,7 +44,7 @@ describe('a gate', () => {
     const holds = [gate.until]
     for (let n = 0; n < 7; n++) {
       const now = gate.until
-      gate = judge(taken(gate, 1, now), { probes: { ok: 0, failed: 1, none: 0 } }, now)
+      gate = judge(afterStarts(gate, 1, now), { probes: { ok: 0, failed: 1, none: 0 } }, now)
       holds.push(gate.until - now)
     }
     expect(holds).toEqual([30_000, 60_000, 120_000, 240_000, 480_000, 600_000, 600_000, 600_000])
@@ -43,7 +53,8 @@ describe('a gate', () => {
 
   it('lets one task through, two more for each that succeeded, and one for each that failed or gave no answer', () => {
     const gate = judge(NEW_GATE, { recent: recent(10, 10) }, 0)
-    const at = (count: number, probes = NO_PROBES) => allowance(taken(gate, count, 30_000), probes, 30_000, never)
+    const at = (count: number, probes = NO_PROBES) =>
+      startsLeft(afterStarts(gate, count, 30_000), probes, 30_000, never)
     expect(at(1)).toBe(0)
     expect(at(1, { ok: 1, failed: 0, none: 0 })).toBe(2)
     expect(at(1, { ok: 0, failed: 0, none: 1 })).toBe(1)
@@ -51,8 +62,8 @@ describe('a gate', () => {
   })
 
   it('lets no more through because tasks from before were handed back', () => {
-    const gate = taken(judge(NEW_GATE, { recent: recent(10, 10) }, 0), 1, 30_000)
-    expect(allowance(gate, { ok: 0, failed: 0, none: 50 }, 30_000, never)).toBe(1)
+    const gate = afterStarts(judge(NEW_GATE, { recent: recent(10, 10) }, 0), 1, 30_000)
+    expect(startsLeft(gate, { ok: 0, failed: 0, none: 50 }, 30_000, never)).toBe(1)
   })
 
   it('closes once 256 may run at once, and counts afresh under a new round', () => {
@@ -60,7 +71,7 @@ describe('a gate', () => {
     expect(judge(gate, { probes: { ok: 254, failed: 0, none: 0 } }, 30_000)).toBe(gate)
     const closed = judge(gate, { probes: { ok: 255, failed: 9, none: 0 } }, 30_000)
     expect(gateRecord(closed, 30_000)).toMatchObject({ state: 'closed', holds: 0 })
-    expect(allowance(closed, NO_PROBES, 30_000, never)).toBe(Infinity)
+    expect(startsLeft(closed, NO_PROBES, 30_000, never)).toBe(Infinity)
     expect(judge(closed, { recent: recent(10, 10) }, 40_000).round).toBe(2)
   })
 
@@ -80,10 +91,10 @@ describe('a gate', () => {
   })
 
   it('tries again after a minute if the end of its probe was never told and nothing runs', () => {
-    const gate = taken(judge(NEW_GATE, { recent: recent(10, 10) }, 0), 1, 30_000)
-    expect(allowance(gate, NO_PROBES, 89_999, () => true)).toBe(0)
-    expect(allowance(gate, NO_PROBES, 90_000, () => false)).toBe(0)
-    expect(allowance(gate, NO_PROBES, 90_000, () => true)).toBe(1)
+    const gate = afterStarts(judge(NEW_GATE, { recent: recent(10, 10) }, 0), 1, 30_000)
+    expect(startsLeft(gate, NO_PROBES, 89_999, () => true)).toBe(0)
+    expect(startsLeft(gate, NO_PROBES, 90_000, () => false)).toBe(0)
+    expect(startsLeft(gate, NO_PROBES, 90_000, () => true)).toBe(1)
   })
 })
 

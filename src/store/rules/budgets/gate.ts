@@ -17,9 +17,9 @@ export interface Gate {
   readonly until: number
   /** Holds in a row. */
   readonly holds: number
-  /** How many tasks it has let through since the hold was over, and when it did so last. */
-  readonly taken: number
-  readonly takenAt: number
+  /** How many tasks have started behind it since the hold was over, and when the last of them did. */
+  readonly started: number
+  readonly startedAt: number
   /** Absent while it is closed. */
   readonly cause?: GateCause
 }
@@ -40,7 +40,7 @@ export interface Probes {
   readonly none: number
 }
 
-export const NEW_GATE: Gate = { round: 0, until: 0, holds: 0, taken: 0, takenAt: 0 }
+export const NEW_GATE: Gate = { round: 0, until: 0, holds: 0, started: 0, startedAt: 0 }
 export const NO_PROBES: Probes = { ok: 0, failed: 0, none: 0 }
 
 /** No hold is longer, unless the first one is. */
@@ -75,28 +75,28 @@ export function closed({ round }: Gate): Gate {
 }
 
 /** How many more tasks may start. `isIdle` tells whether none of its tasks runs; asked only where it matters. */
-export function allowance(gate: Gate, probes: Probes, now: number, isIdle: () => boolean): number {
+export function startsLeft(gate: Gate, probes: Probes, now: number, isIdle: () => boolean): number {
   if (gate.since === undefined) return Infinity
   if (gate.until > now) return 0
-  // Of the tasks that it has let through, no more can have ended without an answer than have given none.
-  const none = Math.min(probes.none, Math.max(0, gate.taken - probes.ok - probes.failed))
-  const left = 1 + 2 * probes.ok + probes.failed + none - gate.taken
+  // Of the tasks that have started, no more can have ended without an answer than have given none.
+  const none = Math.min(probes.none, Math.max(0, gate.started - probes.ok - probes.failed))
+  const left = 1 + 2 * probes.ok + probes.failed + none - gate.started
   if (left > 0) return left
   // A probe whose end was never told must not keep the gate shut for ever.
-  return now >= gate.takenAt + PROBE_LOST_MS && isIdle() ? 1 : 0
+  return now >= gate.startedAt + PROBE_LOST_MS && isIdle() ? 1 : 0
 }
 
 /** When an open gate that lets nothing through is worth asking again. */
 export function nextLook(gate: Gate, now: number): number {
   if (gate.until > now) return gate.until
   // A probe that runs for longer rings when it ends. A time that is over would have every claim ask again at once.
-  const lostAt = gate.takenAt + PROBE_LOST_MS
+  const lostAt = gate.startedAt + PROBE_LOST_MS
   return lostAt > now ? lostAt : now + PROBE_LOST_MS
 }
 
-/** The gate after it has let tasks through. */
-export function taken(gate: Gate, count: number, now: number): Gate {
-  return count === 0 ? gate : { ...gate, taken: gate.taken + count, takenAt: now }
+/** The gate after tasks have started behind it. */
+export function afterStarts(gate: Gate, count: number, now: number): Gate {
+  return count === 0 ? gate : { ...gate, started: gate.started + count, startedAt: now }
 }
 
 /** Whether an attempt that began then is one of the present round. */
@@ -118,8 +118,8 @@ function opened({ holdMs }: Required<FailureBudget>, gate: Gate, recent: Recent,
     since: gate.since ?? now,
     until,
     holds: gate.holds + 1,
-    taken: 0,
-    takenAt: until,
+    started: 0,
+    startedAt: until,
     cause: { ...causeOf(failure), attempts, failed },
   }
 }

@@ -31,12 +31,14 @@ export function budgetStatements(db: Preparer) {
   return {
     budgets: db.prepare<[], BudgetRow>(/* sql */ `
       SELECT id, kind, category, settings, gate, counts, retries FROM budget`),
-    budgetFor: db.prepare<ScopeRow, BudgetRow>(/* sql */ `
-      SELECT id, kind, category, settings, gate, counts, retries FROM budget WHERE kind = :kind AND category IS :category`),
+    budget: db.prepare<[number], BudgetRow>(/* sql */ `
+      SELECT id, kind, category, settings, gate, counts, retries FROM budget WHERE id = ?`),
     addBudget: db.prepare(/* sql */ `
-      INSERT INTO budget (kind, category, settings, gate, counts) VALUES (:kind, :category, :settings, :gate, :counts)`),
-    changeBudget: db.prepare(/* sql */ `UPDATE budget SET settings = ? WHERE id = ?`),
-    setBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ?, retries = ? WHERE id = ?`),
+      INSERT INTO budget (kind, category, settings, gate, counts, retries)
+      VALUES (:kind, :category, :settings, :gate, :counts, :retries)`),
+    setBudget: db.prepare(/* sql */ `
+      UPDATE budget SET settings = :settings, gate = :gate, counts = :counts, retries = :retries WHERE id = :id`),
+    countBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ?, retries = ? WHERE id = ?`),
     /** Puts retries that wait under a budget under the one that their lane has now. */
     moveBudgeted: db.prepare<{ budget: number }>(/* sql */ `
       UPDATE task
@@ -62,7 +64,7 @@ export function budgetStatements(db: Preparer) {
           SELECT 1 FROM task INDEXED BY task_budgeted WHERE state = -1 AND budget = ? AND next_at <= ? LIMIT ? + 0
         )`)
       .pluck(),
-    dropBudget: db.prepare<ScopeRow>(/* sql */ `DELETE FROM budget WHERE kind = :kind AND category IS :category`),
+    dropBudget: db.prepare<[number]>(/* sql */ `DELETE FROM budget WHERE id = ?`),
     runningIn: db
       .prepare<ScopeRow, number>(/* sql */ `
         SELECT ifnull(sum(running), 0) FROM lane WHERE kind = :kind AND (:category IS NULL OR category = :category)`)
