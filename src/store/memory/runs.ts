@@ -11,7 +11,7 @@ import { itemId, itemKind, lanesOf } from '../rules/runs/items.js'
 import { isEnded, isForgettable } from '../rules/runs/run-rules.js'
 import type { RunState, StageCounts } from '../rules/runs/run-state.js'
 import { noTasks } from '../rules/task-state.js'
-import { judgeBudget } from '../verbs/runs.js'
+import { lookAtBudget } from '../verbs/runs.js'
 import type { MemoryTask } from './task.js'
 import type { MemoryTasks } from './tasks.js'
 
@@ -137,7 +137,7 @@ export class MemoryRuns implements RunPort {
     if (after.status === 'succeeded' && run.state.hasOutput) run.outputs.add(after.id)
     const { budget, settings, id } = run.state
     const isDue = !isEnded(run.state) && run.processed >= nextCheckAt(budget, settings)
-    if (isDue && runNow(judgeBudget(tx, id)).isStopped) this.#stopped.add(id)
+    if (isDue && runNow(lookAtBudget(tx, id)).isStopped) this.#stopped.add(id)
   }
 
   /** The runs that their budget has stopped since the last call. */

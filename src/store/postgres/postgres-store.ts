@@ -8,7 +8,7 @@ import type { Movable, MovedRow, Section } from '../move/movable.js'
 import { checkCompletion, checkFence, checkNewTask } from '../rules/check.js'
 import { BaseStore } from '../verbs/base-store.js'
 import { judgeGates } from '../verbs/budgets.js'
-import { judgeBudget } from '../verbs/runs.js'
+import { lookAtBudget } from '../verbs/runs.js'
 import { PostgresBell } from './bell.js'
 import { Claims } from './claim.js'
 import type { Database } from './database.js'
@@ -62,7 +62,7 @@ export class PostgresStore extends BaseStore implements Movable {
     const beside = postgresTransactions(settlements, enqueues)
     // Without a transaction, since a gate is changed by compare and swap.
     const judge = (now: number) => beside.read(tx => judgeGates(tx, now))
-    const runBudgets = new RunBudgets(settlements, run => beside.write(tx => judgeBudget(tx, run)))
+    const runBudgets = new RunBudgets(settlements, run => beside.write(tx => lookAtBudget(tx, run)))
     const hot = {
       database,
       enqueues,

@@ -1,31 +1,31 @@
 import type { Settled, Settlement } from '../contract/claim.js'
 import { hasItems } from '../rules/runs/items.js'
-import type { BudgetJudgement } from '../verbs/runs.js'
+import type { BudgetLook } from '../verbs/runs.js'
 import type { Database } from './database.js'
 import { claimedBy } from './token.js'
 
 const ENDED = new Set(['succeeded', 'skipped', 'dead', 'cancelled'])
 
 /**
- * Judges the failure budgets of runs with the settlement that reaches their next interval, as far as this process knows: it
+ * Looks at the failure budgets of runs with the settlement that reaches their next interval, as far as this process knows: it
  * counts the items that it has settled itself. Those of others are seen by the checks that every process makes from time to
  * time; a process that works alone stops a run at the item that exceeds its budget.
  */
 export class RunBudgets {
   readonly #database: Database
-  readonly #judge: (run: string) => Promise<BudgetJudgement>
+  readonly #look: (run: string) => Promise<BudgetLook>
   /** The runs of lanes. */
   readonly #runOf = new Map<number, string>()
   /** How many items may end before the next look at a run. */
   readonly #left = new Map<string, number>()
 
-  constructor(database: Database, judge: (run: string) => Promise<BudgetJudgement>) {
+  constructor(database: Database, look: (run: string) => Promise<BudgetLook>) {
     this.#database = database
-    this.#judge = judge
+    this.#look = look
   }
 
   /** The answers, in which items tell that their run was stopped just now. */
-  async judged(settlements: readonly Settlement[], settled: Settled[]): Promise<Settled[]> {
+  async withStops(settlements: readonly Settlement[], settled: Settled[]): Promise<Settled[]> {
     const lanes = settlements.map(({ token, outcome }, n) => {
       const { lane } = claimedBy(token)
       const isEnd = hasItems(lane) && settled[n]?.result === 'settled' && ENDED.has(outcome.type)
@@ -59,9 +59,9 @@ export class RunBudgets {
       const left = (this.#left.get(run) ?? 0) - count
       this.#left.set(run, left)
       if (left > 0) continue
-      const judgement = await this.#judge(run)
-      this.#left.set(run, judgement.left)
-      if (judgement.isStopped) stopped.add(run)
+      const { left: next, isStopped } = await this.#look(run)
+      this.#left.set(run, next)
+      if (isStopped) stopped.add(run)
     }
     return stopped
   }

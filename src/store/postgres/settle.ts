@@ -67,7 +67,7 @@ export class Settlements {
     const gates = isJudged ? await this.#judge(now).catch(() => []) : []
     const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
     if (isAnyBack || isAnyBounded || isAnyGateOpen) this.#signals.ring()
-    return withGates(await this.#runBudgets.judged(settlements, settled), gates)
+    return withGates(await this.#runBudgets.withStops(settlements, settled), gates)
   }
 
   /**

@@ -1,5 +1,5 @@
 import { runNow, type Tx } from '../port/steps.js'
-import { judgeBudget } from '../verbs/runs.js'
+import { lookAtBudget } from '../verbs/runs.js'
 import type { EndedItem } from './settle.js'
 import type { RunStatements } from './statements/runs.js'
 
@@ -21,7 +21,7 @@ export function noteEnded(runs: RunStatements, tx: Tx, items: readonly EndedItem
   const stopped = new Set<string>()
   for (const [id, nextCheck] of due) {
     const isDue = nextCheck !== Infinity && (runs.processed.get(id) ?? 0) >= nextCheck
-    if (isDue && runNow(judgeBudget(tx, id)).isStopped) stopped.add(id)
+    if (isDue && runNow(lookAtBudget(tx, id)).isStopped) stopped.add(id)
   }
   return stopped
 }

@@ -263,7 +263,7 @@ export function* cancelTasks(tx: Tx, ids: readonly string[], by: By | undefined,
 }
 
 /** The result of a look at the budget of a run. */
-export interface BudgetJudgement {
+export interface BudgetLook {
   /** Whether the look has stopped the run. */
   readonly isStopped: boolean
   /** How many items may end before the next look. */
@@ -271,7 +271,7 @@ export interface BudgetJudgement {
 }
 
 /** Looks at the budget of a run whose items were settled. */
-export function* judgeBudget(tx: Tx, id: string): Steps<BudgetJudgement> {
+export function* lookAtBudget(tx: Tx, id: string): Steps<BudgetLook> {
   const run = yield* tx.runs.lock(id)
   if (run === undefined) return { isStopped: false, left: 1 }
   const { state, now } = run

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest'
 import type { RunSettings } from '../../contract/run-store.js'
 import { noTasks } from '../task-state.js'
 import {
-  type BudgetBook,
   checkBudget,
   type Exceeded,
   type Figures,
   figuresOf,
   freshBudget,
   nextCheckAt,
+  type RunFigures,
   withoutRedriven,
 } from './budget.js'
 import { runStatus } from './run-status.js'
@@ -28,7 +28,7 @@ const figures = (processed: number, dead: number): Figures => ({ at: processed, 
 
 /** Lets items end one by one, and checks after each. Returns the most checks kept, and the first excess. */
 function run(settings: RunSettings, count: number, isDead: (n: number) => boolean) {
-  let budget: BudgetBook = freshBudget(figures(0, 0))
+  let budget: RunFigures = freshBudget(figures(0, 0))
   let most = 0
   let first: Exceeded | undefined
   let dead = 0
@@ -117,10 +117,10 @@ describe('redriven items', () => {
   const run = { stages: ['a', 'b', 'c'], settings: { ...SETTINGS, stageBudgets: { a: 0.1, b: 0.1, c: 0.1 } } }
   const counts = new Map([['b', { ...noTasks(), dead: 5, succeeded: 5 }]])
   const then = (at: number): Figures => figuresOf(run, counts, at)
-  const book: BudgetBook = { since: then(100), checked: 10, checks: [then(200), then(300)] }
+  const kept: RunFigures = { since: then(100), checked: 10, checks: [then(200), then(300)] }
 
   it('leave the figures from after their death', () => {
-    const { since, checks } = withoutRedriven(book, run, [{ stage: 'b', diedAt: 150, to: 'b' }])
+    const { since, checks } = withoutRedriven(kept, run, [{ stage: 'b', diedAt: 150, to: 'b' }])
     expect(since).toEqual(then(100))
     for (const { processed, dead, stages } of checks) {
       expect([processed, dead]).toEqual([9, 4])
@@ -129,9 +129,9 @@ describe('redriven items', () => {
   })
 
   it('have not left the stages that they have yet to pass', () => {
-    const earlier = withoutRedriven(book, run, [{ stage: 'b', diedAt: 50, to: 'a' }])
+    const earlier = withoutRedriven(kept, run, [{ stage: 'b', diedAt: 50, to: 'a' }])
     expect(earlier.since.stages).toEqual({ a: { left: 9, dead: 0 }, b: { left: 9, dead: 4 }, c: { left: 0, dead: 0 } })
-    const later = withoutRedriven(book, run, [{ stage: 'b', diedAt: 50, to: 'c' }])
+    const later = withoutRedriven(kept, run, [{ stage: 'b', diedAt: 50, to: 'c' }])
     expect(later.since.stages).toEqual({ a: { left: 10, dead: 0 }, b: { left: 10, dead: 4 }, c: { left: 0, dead: 0 } })
   })
 })

@@ -14,7 +14,7 @@ export interface Figures {
 }
 
 /** The figures that a run keeps for its budget. */
-export interface BudgetBook {
+export interface RunFigures {
   /** Where counting began: at the start, at the resumption after the last stop, or when the run was opened again. */
   readonly since: Figures
   /** How many items were processed at the last check. */
@@ -44,7 +44,7 @@ export function figuresOf(
 }
 
 /** A budget that counts from these figures on. */
-export function freshBudget(since: Figures): BudgetBook {
+export function freshBudget(since: Figures): RunFigures {
   return { since, checked: since.processed, checks: [] }
 }
 
@@ -59,11 +59,11 @@ export interface RedrivenItem {
 
 /** Takes redriven items out of the figures that counted them: those from after their death. */
 export function withoutRedriven(
-  { since, checked, checks }: BudgetBook,
+  { since, checked, checks }: RunFigures,
   run: { readonly stages: readonly string[]; readonly settings: RunSettings },
   items: readonly RedrivenItem[],
-): BudgetBook {
-  const taken = (then: Figures) => {
+): RunFigures {
+  const without = (then: Figures) => {
     const counted = items.filter(({ diedAt }) => diedAt < then.at)
     const dead = figuresOf(run, countsBy(counted, 'stage', 'dead'), then.at)
     const waiting = figuresOf(run, countsBy(counted, 'to', 'waiting'), then.at)
@@ -74,11 +74,11 @@ export function withoutRedriven(
     const [processed, died] = [then.processed - dead.processed, then.dead - dead.dead]
     return { at: then.at, processed, dead: died, stages: Object.fromEntries(stages) }
   }
-  return { since: taken(since), checked, checks: checks.map(taken) }
+  return { since: without(since), checked, checks: checks.map(without) }
 }
 
 /** Bounds the figures to subtract by those of now: items that are no longer counted must not count against others. */
-export function lowered({ since, checked, checks }: BudgetBook, now: Figures): BudgetBook {
+export function lowered({ since, checked, checks }: RunFigures, now: Figures): RunFigures {
   return {
     since: least(since, now),
     checked: Math.min(checked, now.processed),
@@ -87,7 +87,7 @@ export function lowered({ since, checked, checks }: BudgetBook, now: Figures): B
 }
 
 /** How many items must have been processed before the budget is looked at again. */
-export function nextCheckAt({ since, checked }: BudgetBook, settings: RunSettings): number {
+export function nextCheckAt({ since, checked }: RunFigures, settings: RunSettings): number {
   const { failureBudget, stageBudgets, checkInterval } = settings
   if (Math.min(failureBudget, ...Object.values(stageBudgets)) >= 1) return Infinity
   return since.processed + (Math.floor((checked - since.processed) / checkInterval) + 1) * checkInterval
@@ -98,11 +98,11 @@ export function nextCheckAt({ since, checked }: BudgetBook, settings: RunSetting
  * many items have left the stage.
  */
 export function checkBudget(
-  book: BudgetBook,
+  kept: RunFigures,
   settings: RunSettings,
   figures: Figures,
-): { readonly budget: BudgetBook; readonly exceeded: Exceeded | undefined } {
-  const low = lowered(book, figures)
+): { readonly budget: RunFigures; readonly exceeded: Exceeded | undefined } {
+  const low = lowered(kept, figures)
   if (figures.processed < nextCheckAt(low, settings)) return { budget: low, exceeded: undefined }
   const from = windowStart(low, settings, figures)
   const checks = withCheck(low, settings, figures, from)
@@ -136,14 +136,14 @@ function excess(
 }
 
 /** The latest check that lies a whole window back; where counting began, as long as there is none. */
-function windowStart({ since, checks }: BudgetBook, { budgetWindow }: RunSettings, now: Figures): Figures {
+function windowStart({ since, checks }: RunFigures, { budgetWindow }: RunSettings, now: Figures): Figures {
   if (budgetWindow === undefined) return since
   return checks.findLast(({ processed }) => now.processed - processed >= budgetWindow) ?? since
 }
 
 /** Keeps a check for later windows, unless the one before is close, and drops those before the present window. */
 function withCheck(
-  { since, checks }: BudgetBook,
+  { since, checks }: RunFigures,
   { budgetWindow }: RunSettings,
   now: Figures,
   from: Figures,

@@ -1,7 +1,7 @@
 import type { ItemCounts, RunRecord, RunStatus } from '../../contract/run-store.js'
 import { isHeld } from '../lease.js'
 import { noTasks } from '../task-state.js'
-import type { BudgetBook } from './budget.js'
+import type { RunFigures } from './budget.js'
 import type { EndStatus } from './run-status.js'
 
 /** A run as stores keep it: all but the counts, which are those of its lanes. Plain data that JSON can hold. */
@@ -10,7 +10,7 @@ export interface RunState extends Omit<RunRecord, 'status' | 'counts' | 'byStage
   readonly phase: 'open' | 'cancelling' | 'cancelled' | EndStatus
   /** Somebody asked to pause it. */
   readonly isPaused: boolean
-  readonly budget: BudgetBook
+  readonly budget: RunFigures
   /** The number of dead items when it last ended. */
   readonly deadAtEnd: number
   /** Its items are being deleted, and it is shown no more. */
