@@ -20,6 +20,7 @@ import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { once } from './once.js'
 import { postgresAudit, postgresPolicies } from './records.js'
+import { learnFromRefusals } from './refusals.js'
 import { RunBudgets } from './run-budgets.js'
 import { Settlements } from './settle.js'
 import { Signals, type Wire } from './signals.js'
@@ -62,12 +63,13 @@ export class PostgresStore extends BaseStore implements Movable {
     const beside = postgresTransactions(settlements, enqueues)
     // Without a transaction, since a gate is changed by compare and swap.
     const judge = (now: number) => beside.read(tx => judgeGates(tx, now))
+    const learn = () => learnFromRefusals(settlements)
     const runBudgets = new RunBudgets(settlements, run => beside.write(tx => lookAtBudget(tx, run)))
     const hot = {
       database,
       enqueues,
       claims: new Claims(claims, holdings),
-      settlements: new Settlements(settlements, signals, ends, holdings, judge, runBudgets),
+      settlements: new Settlements(settlements, signals, ends, holdings, judge, learn, runBudgets),
       workers: new Workers(claims, signals, holdings),
     }
     super({

@@ -18,6 +18,7 @@ export class Settlements {
   readonly #ends: Ends
   readonly #holdings: Holdings
   readonly #judge: Judge
+  readonly #learn: () => Promise<void>
   readonly #runBudgets: RunBudgets
   #isPrepared = false
   /** Tasks that were locked when they were to be settled. */
@@ -30,6 +31,7 @@ export class Settlements {
     ends: Ends,
     holdings: Holdings,
     judge: Judge,
+    learn: () => Promise<void>,
     runBudgets: RunBudgets,
   ) {
     this.#database = database
@@ -37,6 +39,7 @@ export class Settlements {
     this.#ends = ends
     this.#holdings = holdings
     this.#judge = judge
+    this.#learn = learn
     this.#runBudgets = runBudgets
   }
 
@@ -61,9 +64,10 @@ export class Settlements {
   }
 
   async #send(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const { settled, now, isAnyBounded, isAnyBudget, isAnyGateOpen } = await this.#settled(settlements)
+    const { settled, now, isAnyBounded, isAnyBudget, isAnyGateOpen, isAnyRefusal } = await this.#settled(settlements)
     const isJudged = isAnyGateOpen || (isAnyBudget && settlements.some(({ attempt }) => attempt?.verdict !== undefined))
-    // The settlements are on record by then, so a failure here is nobody's: the next ones judge again.
+    // The settlements are on record by then, so a failure here is nobody's: the next ones judge and learn again.
+    if (isAnyRefusal) await this.#learn().catch(() => {})
     const gates = isJudged ? await this.#judge(now).catch(() => []) : []
     const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
     if (isAnyBack || isAnyBounded || isAnyGateOpen) this.#signals.ring()
@@ -124,6 +128,7 @@ export class Settlements {
         isAnyBounded: all.isAnyBounded || sent.isAnyBounded,
         isAnyBudget: all.isAnyBudget || sent.isAnyBudget,
         isAnyGateOpen: all.isAnyGateOpen || sent.isAnyGateOpen,
+        isAnyRefusal: all.isAnyRefusal || sent.isAnyRefusal,
       }
     }
     for (const part of parts) {
@@ -146,6 +151,7 @@ export class Settlements {
           isAnyBounded: answer.is_any_bounded,
           isAnyBudget: answer.is_any_budget,
           isAnyGateOpen: answer.is_any_gate_open,
+          isAnyRefusal: answer.is_any_refusal,
         }
   }
 }
@@ -175,9 +181,18 @@ interface Sent {
   readonly isAnyBudget: boolean
   /** The gate of a budget is open. */
   readonly isAnyGateOpen: boolean
+  /** Rate limits have refused attempts, from which nothing has been learned yet. */
+  readonly isAnyRefusal: boolean
 }
 
-const NOTHING_SENT: Sent = { settled: [], now: 0, isAnyBounded: false, isAnyBudget: false, isAnyGateOpen: false }
+const NOTHING_SENT: Sent = {
+  settled: [],
+  now: 0,
+  isAnyBounded: false,
+  isAnyBudget: false,
+  isAnyGateOpen: false,
+  isAnyRefusal: false,
+}
 
 /**
  * Cuts a batch with advances where its order matters: where a task goes back to its lane, or holds it, after an item has

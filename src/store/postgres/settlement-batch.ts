@@ -21,6 +21,7 @@ interface SettledAnswer {
   readonly is_any_bounded: boolean
   readonly is_any_budget: boolean
   readonly is_any_gate_open: boolean
+  readonly is_any_refusal: boolean
 }
 
 /** A settlement that is sent column by column: an advance, or a plain success, which is kept in the task's own row. */

@@ -5,6 +5,7 @@ import {
   afterRefusal,
   afterStart,
   afterUse,
+  learned,
   NEW_STATE,
   opensAt,
   paceAt,
@@ -161,6 +162,32 @@ describe('the time that a limit opens', () => {
     const other = relimited(state, NO_LIMITS, limits)
     expect(opensAt(limits, other, undefined, START)).toBe(START)
     expect(paceAt(other, START)).toBeUndefined()
+  })
+
+  it('learns the same from refusals that were only noted at first', () => {
+    const kept: SharedState = { ...busy(20), heldUntil: START - 5000, heldBy: 'old' }
+    const refusals = [
+      { task: 'a', began: START - 100, until: START + 2000, at: START },
+      { task: 'b', began: START - 100, until: START + 500, at: START + 10 },
+      { task: 'c', began: START + 2500, until: START + 9000, at: START + 2600 },
+    ]
+    const noted = { ...kept, heldUntil: START + 9000, heldBy: 'c', heldBefore: kept.heldUntil, refusals }
+    const direct = refusals.reduce((state, one) => afterRefusal(state, one.task, one.began, one.until, one.at), kept)
+    expect(learned(noted, [])).toEqual(direct)
+    expect(paceAt(learned(noted, []), START + 9000)).toBe(0.9 * 20)
+  })
+
+  it('counts answers that were noted by second, late ones too', () => {
+    const second = START / 1000
+    const state = learned(busy(3), [
+      [second - 7, 100],
+      [second - 1, 4],
+      [second, 2],
+    ])
+    expect(state.answers).toEqual({ at: second, count: 5, before: 4 })
+    expect(learned(state, [[second + 1, 1]]).answers).toEqual({ at: second + 1, count: 1, before: 5 })
+    const paced = afterRefusal(state, 't', START, START, START)
+    expect(learned(paced, [[second - 7, 100]]).pace?.accepted).toBe(100)
   })
 
   it('survives JSON', () => {

@@ -9,7 +9,7 @@ import { ownValue } from './own-value.js'
 
 /**
  * The arithmetic of shared limits: when a task may start, and what its start, its answer or its refusal changes. Pure.
- * Memory and SQLite share it; PostgreSQL has it in SQL, and the conformance suite holds for all three.
+ * PostgreSQL has in SQL what a claim needs, and what a hold sets at once; the conformance suite holds for all three stores.
  *
  * A task starts when the limit is not held, each bucket has `min(cost, burst)`, and the learned pace allows it.
  *
@@ -37,7 +37,22 @@ export interface SharedState {
   readonly answers: { readonly at: number; readonly count: number; readonly before: number }
   /** Absent until the first refusal. */
   readonly pace?: Pace
+  /** Refusals that `learned` has yet to see. Only PostgreSQL keeps them, from a settlement until after its commit. */
+  readonly refusals?: readonly Refusal[]
+  /** Until when it was held before those. */
+  readonly heldBefore?: number
 }
+
+/** A refused attempt at a task. */
+interface Refusal {
+  readonly task: string
+  readonly began: number
+  readonly until: number
+  readonly at: number
+}
+
+/** How many attempts were accepted in a second. */
+export type Answers = readonly [second: number, count: number]
 
 interface Level {
   readonly tokens: number
@@ -200,6 +215,21 @@ export function afterAnswer(state: SharedState, now: number, accepted = 1): Shar
   const { count, ...answers } = answersAt(state, now)
   const pace = state.pace && { ...state.pace, accepted: state.pace.accepted + accepted }
   return { ...state, answers: { ...answers, count: count + accepted }, pace }
+}
+
+/** The state that answers and refusals teach which were only noted so far. Answers are given in the order of their seconds. */
+export function learned(kept: SharedState, answers: readonly Answers[]): SharedState {
+  const { refusals = [], heldBefore = kept.heldUntil, ...rest } = kept
+  const answered = answers.reduce<SharedState>(withAnswers, { ...rest, heldUntil: heldBefore })
+  return refusals.reduce((state, { task, began, until, at }) => afterRefusal(state, task, began, until, at), answered)
+}
+
+/** Adds answers of a second, which may have been noted after later ones. */
+function withAnswers(state: SharedState, [second, count]: Answers): SharedState {
+  if (second >= state.answers.at) return afterAnswer(state, second * 1000, count)
+  const { answers, pace } = state
+  const before = answers.before + (second === answers.at - 1 ? count : 0)
+  return { ...state, answers: { ...answers, before }, pace: pace && { ...pace, accepted: pace.accepted + count } }
 }
 
 /** The service has refused an attempt at a task that began then, until a time: all lanes are held, and the pace is cut. */

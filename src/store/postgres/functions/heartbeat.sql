@@ -97,7 +97,7 @@ BEGIN
   rescued := rescued + redrive.take_from(by_worker, 'released', known_claims, as_of, now_ms);
   PERFORM redrive.fold_tally(
     -9223372036854775807, 9223372036854775807, 1000 + 2 * (SELECT count(*) FROM redrive.lane));
-  PERFORM redrive.fold_answers();
+  PERFORM redrive.fold_answers(now_ms);
   PERFORM redrive.fold_attempts(now_ms);
   PERFORM redrive.fold_groups(now_ms);
   RETURN json_build_object(

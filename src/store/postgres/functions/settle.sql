@@ -226,7 +226,8 @@ $$;
 -- Settles a batch, given as JSON of `redrive.settlement_columns`, save for one column: results may be long, and JSON takes
 -- a third more to read them.
 --
--- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded, is_any_budget, is_any_gate_open}.
+-- Returns JSON: {settled, kept, kept_before, to_lanes, applied, now, is_any_bounded, is_any_budget, is_any_gate_open,
+-- is_any_refusal}.
 -- `settled` and `kept` are positions in the columns, `kept_before` is [position, time] of advances that are repeated,
 -- `applied` are the numbers of others. `is_any_bounded` tells that there are lanes where the end of one task may let another
 -- start. If the order of the batch matters, nothing is done, and the answer is {is_order_needed}: the settlements have to
@@ -281,6 +282,7 @@ BEGIN
     'settled', succeeded || gone || gone_before, 'kept', kept, 'kept_before', kept_before, 'to_lanes', batch.to_lanes,
     'applied', applied, 'now', now_ms, 'is_any_budget', redrive.is_any_failure_budget(),
     'is_any_gate_open', EXISTS (SELECT FROM redrive.budget WHERE is_open),
+    'is_any_refusal', batch.others IS NOT NULL AND redrive.is_any_refusal(),
     'is_any_bounded', batch.uses IS NOT NULL OR redrive.is_any_bounded()
   )::text;
 END

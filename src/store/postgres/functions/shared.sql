@@ -1,6 +1,7 @@
--- Limits that several lanes share. The arithmetic is that of src/store/rules/shared-limit.ts; limits and state are JSON with the
--- same keys. Answers are rows to be added up, so that no settlement waits for another's: `absorb_answers` adds them to the
--- state when they are needed.
+-- Limits that several lanes share: what a claim needs to pay for a start, as in src/store/rules/shared-limit.ts. Limits and
+-- state are JSON with the same keys. What the pace learns from a refusal is computed there alone, after the settlement that
+-- has noted it (src/store/postgres/refusals.ts). Answers are rows to be added up by then, so that no settlement waits for
+-- another's.
 
 -- The state, unless the clock was set back since: its times would not pass for long, so it is forgotten.
 CREATE OR REPLACE FUNCTION redrive.present_state(state jsonb, now_ms bigint) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
@@ -31,11 +32,6 @@ $$;
 -- How long it takes until so much has come, in milliseconds.
 CREATE OR REPLACE FUNCTION redrive.wait_ms(missing float8, per_second float8) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
   SELECT ceil(least(missing * 1000 / per_second, 1e12) - 1e-9)::bigint
-$$;
-
--- A pace of less than one start per second takes longer to learn.
-CREATE OR REPLACE FUNCTION redrive.slowness(rate float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS $$
-  SELECT greatest(1, 1 / rate)
 $$;
 
 -- The learned pace in starts per second; NULL if there is none.
@@ -115,61 +111,18 @@ BEGIN
 END
 $$;
 
--- The state after `more` answers in a second.
-CREATE OR REPLACE FUNCTION redrive.shared_after_answers(state jsonb, second bigint, more bigint) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  last_second bigint := state -> 'answers' -> 'at';
-  count bigint := state -> 'answers' -> 'count';
-  before bigint := state -> 'answers' -> 'before';
-BEGIN
-  IF second > last_second THEN
-    before := CASE WHEN second = last_second + 1 THEN count ELSE 0 END;
-    count := 0;
-    last_second := second;
-  END IF;
-  state := state || jsonb_build_object('answers', jsonb_build_object(
-    'at', last_second,
-    'count', count + CASE WHEN second = last_second THEN more ELSE 0 END,
-    'before', before + CASE WHEN second = last_second - 1 THEN more ELSE 0 END));
-  RETURN CASE WHEN state ? 'pace'
-    THEN jsonb_set(state, '{pace,accepted}', to_jsonb((state -> 'pace' -> 'accepted')::bigint + more)) ELSE state END;
-END
-$$;
-
--- The state after the service has refused an attempt at a task that began then, until a time.
-CREATE OR REPLACE FUNCTION redrive.shared_after_refusal(
-  state jsonb, task text, began bigint, until bigint, now_ms bigint
+-- The state after the service has refused attempts, the last of them at a task until a time. The limit is held at once; from
+-- the refusals that the state keeps, nothing has been learned yet.
+CREATE OR REPLACE FUNCTION redrive.shared_after_refusals(
+  state jsonb, refusals jsonb, task text, until bigint, now_ms bigint
 ) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   known jsonb := redrive.present_state(state, now_ms);
-  held bigint := greatest((known ->> 'heldUntil')::float8::bigint, until);
-  level jsonb := jsonb_build_object('tokens', 1, 'at', held);
-  is_same boolean := began < (known ->> 'heldUntil')::float8;
-  pace jsonb := known -> 'pace';
-  is_first boolean := redrive.pace_at(known, now_ms) IS NULL;
-  again jsonb;
-  last_second float8;
-  rate float8;
+  held bigint := (known ->> 'heldUntil')::float8::bigint;
 BEGIN
-  state := redrive.shared_after_answers(known, now_ms / 1000, 0) || jsonb_build_object('heldUntil', held)
-    || CASE WHEN until = held THEN jsonb_build_object('heldBy', task) ELSE '{}' END;
-  again := pace || level || jsonb_build_object('refused', (pace -> 'refused')::bigint + 1);
-  IF is_same THEN
-    RETURN CASE WHEN pace IS NULL THEN state ELSE jsonb_set(state, '{pace}', again) END;
-  ELSIF NOT is_first AND (pace -> 'accepted')::bigint = 0 THEN
-    RETURN jsonb_set(state, '{pace}', again || jsonb_build_object('cutAt', now_ms));
-  END IF;
-  last_second := (state -> 'answers' -> 'count')::float8
-    + (state -> 'answers' -> 'before')::float8 * (1 - (now_ms % 1000) / 1000.0);
-  rate := CASE WHEN is_first THEN greatest(1, last_second) ELSE greatest(
-    (pace -> 'accepted')::float8 / greatest(1, (now_ms - (pace ->> 'cutAt')::float8) / 1000),
-    CASE WHEN (pace -> 'isFirst')::boolean OR last_second >= 5 THEN last_second ELSE 0 END,
-    CASE WHEN (pace -> 'accepted')::bigint > 100 * (pace -> 'refused')::bigint THEN 1 ELSE 0.5 END
-      * (pace ->> 'rate')::float8, 0.5) END;
-  RETURN state || jsonb_build_object('pace', level || jsonb_build_object(
-    'rate', rate, 'step', CASE WHEN is_first THEN 1 ELSE 10 END * redrive.slowness(rate), 'isFirst', is_first,
-    'cutAt', now_ms, 'accepted', 0, 'refused', 1));
+  RETURN jsonb_build_object('heldBefore', held) || known
+    || jsonb_build_object('heldUntil', greatest(held, until), 'refusals', coalesce(known -> 'refusals', '[]') || refusals)
+    || CASE WHEN until >= held THEN jsonb_build_object('heldBy', task) ELSE '{}' END;
 END
 $$;
 
@@ -357,74 +310,78 @@ BEGIN
 END
 $$;
 
--- Adds the answers on record to the state of a limit, which is locked.
-CREATE OR REPLACE FUNCTION redrive.absorb_answers(of_shared bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE
-  absorbed jsonb := (SELECT state FROM redrive.shared_limit WHERE id = of_shared);
-  answer record;
-BEGIN
-  FOR answer IN
-    WITH gone AS (DELETE FROM redrive.shared_answer WHERE shared = of_shared RETURNING second, count)
-    SELECT second, sum(count) AS count FROM gone GROUP BY second ORDER BY second
-  LOOP
-    absorbed := redrive.shared_after_answers(absorbed, answer.second, answer.count::bigint);
-  END LOOP;
-  RETURN absorbed;
-END
-$$;
-
--- Adds up the answers of all limits that nobody has locked, so that their number stays small.
-CREATE OR REPLACE FUNCTION redrive.fold_answers() RETURNS void LANGUAGE plpgsql AS $$
+-- Adds up the answers of limits that have many rows of them. Only those of the last seconds are told apart.
+CREATE OR REPLACE FUNCTION redrive.fold_answers(now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   of_shared bigint;
 BEGIN
   FOR of_shared IN
     SELECT id FROM redrive.shared_limit
-    WHERE EXISTS (SELECT FROM redrive.shared_answer AS answer WHERE answer.shared = shared_limit.id)
+    WHERE EXISTS (SELECT FROM redrive.shared_answer AS answer WHERE answer.shared = shared_limit.id OFFSET 64)
     FOR UPDATE SKIP LOCKED
   LOOP
-    UPDATE redrive.shared_limit SET state = redrive.absorb_answers(of_shared)::text WHERE id = of_shared;
+    WITH gone AS (DELETE FROM redrive.shared_answer WHERE shared = of_shared RETURNING second, count)
+    INSERT INTO redrive.shared_answer (shared, second, count)
+    SELECT of_shared, max(second), sum(count) FROM gone
+    GROUP BY CASE WHEN second >= now_ms / 1000 - 1 THEN second END;
   END LOOP;
 END
 $$;
 
--- Notes the ends of attempts in lanes with a shared limit, in their order: answers, and refusals, which hold the limit.
+-- Notes the ends of attempts in lanes with a shared limit: answers, and refusals in their order, which hold the limit.
 CREATE OR REPLACE FUNCTION redrive.note_ends(batch redrive.ended_attempt[], now_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
-  of_shared bigint;
   one record;
-  noted jsonb;
 BEGIN
-  FOR of_shared IN
-    SELECT DISTINCT its.shared FROM unnest(batch) AS run
+  FOR one IN
+    SELECT its.shared, max(run.next_at) AS until, (array_agg(run.id ORDER BY run.next_at DESC, run.n DESC))[1] AS task,
+      jsonb_agg(jsonb_build_object(
+        'task', run.id, 'began', coalesce(run.began, now_ms), 'until', run.next_at, 'at', now_ms) ORDER BY run.n) AS refusals
+    FROM unnest(batch) AS run
     CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = run.lane OFFSET 0) AS its
-    WHERE run.outcome = 'deferred' AND its.shared IS NOT NULL ORDER BY its.shared
+    WHERE run.outcome = 'deferred' AND its.shared IS NOT NULL GROUP BY its.shared ORDER BY its.shared
   LOOP
-    PERFORM FROM redrive.shared_limit WHERE id = of_shared FOR UPDATE;
-    noted := redrive.absorb_answers(of_shared);
-    FOR one IN
-      SELECT run.id, run.outcome, run.began, run.next_at FROM unnest(batch) AS run
-      CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = run.lane OFFSET 0) AS its
-      WHERE its.shared = of_shared ORDER BY run.n
-    LOOP
-      noted := CASE
-        WHEN one.outcome = 'deferred'
-          THEN redrive.shared_after_refusal(noted, one.id, coalesce(one.began, now_ms), one.next_at, now_ms)
-        WHEN one.outcome IN ('released', 'cancelled', 'lost') THEN noted
-        ELSE redrive.shared_after_answers(noted, now_ms / 1000, 1) END;
-    END LOOP;
-    UPDATE redrive.shared_limit SET state = noted::text WHERE id = of_shared;
+    UPDATE redrive.shared_limit
+    SET state = redrive.shared_after_refusals(state::jsonb, one.refusals, one.task, one.until, now_ms)::text
+    WHERE id = one.shared;
   END LOOP;
   PERFORM redrive.note_answers(array_agg(lane), array_agg(count), now_ms) FROM (
-    SELECT run.lane, count(*) FROM unnest(batch) AS run
-    WHERE run.outcome NOT IN ('released', 'cancelled', 'lost') AND NOT EXISTS (
-      SELECT FROM unnest(batch) AS refused
-      CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = refused.lane OFFSET 0) AS its
-      WHERE refused.outcome = 'deferred'
-        AND its.shared = (SELECT own.shared FROM redrive.lane AS own WHERE own.id = run.lane))
-    GROUP BY run.lane
+    SELECT lane, count(*) FROM unnest(batch) WHERE outcome NOT IN ('deferred', 'released', 'cancelled', 'lost')
+    GROUP BY lane
   ) AS answered HAVING count(*) > 0;
+END
+$$;
+
+-- Whether there are refusals from which nothing has been learned.
+CREATE OR REPLACE FUNCTION redrive.is_any_refusal() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.shared_limit WHERE state::jsonb ? 'refusals');
+END
+$$;
+
+-- Takes the answers of the limits that have such refusals, and locks these. Returns a JSON array of {id, state, answers},
+-- where `answers` is an array of [second, count].
+CREATE OR REPLACE FUNCTION redrive.take_refused() RETURNS text LANGUAGE plpgsql /* verb */ AS $$
+DECLARE
+  this redrive.shared_limit;
+  answers json;
+  taken json[] := '{}';
+BEGIN
+  FOR this IN SELECT * FROM redrive.shared_limit WHERE state::jsonb ? 'refusals' ORDER BY id FOR UPDATE LOOP
+    WITH gone AS (DELETE FROM redrive.shared_answer WHERE shared = this.id RETURNING second, count)
+    SELECT json_agg(json_build_array(second, count) ORDER BY second) INTO answers FROM gone;
+    taken := taken || json_build_object('id', this.id, 'state', this.state::json, 'answers', coalesce(answers, '[]'));
+  END LOOP;
+  RETURN array_to_json(taken)::text;
+END
+$$;
+
+-- Saves states of limits that the caller has locked: a JSON array of {id, state}.
+CREATE OR REPLACE FUNCTION redrive.save_shared_states(states json) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  UPDATE redrive.shared_limit SET state = new.state::text
+  FROM json_to_recordset(states) AS new (id bigint, state json) WHERE shared_limit.id = ANY (ARRAY[new.id]);
 END
 $$;
 
