@@ -29,6 +29,8 @@ const COUNTERS: World = {
   'redrive_losses_total{kind="mail",category=""}': () => 40,
   redrive_lease_losses_total: () => 20,
   'redrive_sink_errors_total{sink="audit"}': () => 80,
+  'redrive_slots_total{end="missed"}': () => 30,
+  'redrive_slots_total{end="ran"}': minute => 600 + minute,
 }
 const GAUGES: World = {
   'retry_job_stuck_documents{collection="archives"}': () => 0,
@@ -39,6 +41,7 @@ const GAUGES: World = {
   'redrive_gate_open{kind="mail",category="*"}': () => 0,
   'redrive_failure_groups{kind="mail",state="regressed"}': () => 0,
   'redrive_breaker_state{breaker="payments",state="open"}': () => 0,
+  redrive_schedule_lag_seconds: () => 0,
   redrive_workers: () => 2,
   redrive_store_up: () => 1,
 }

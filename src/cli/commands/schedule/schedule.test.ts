@@ -26,7 +26,7 @@ it('lists schedules with their next slots, in 80 columns', async () => {
   await folder.redrive(['schedule', 'pause', 'often', '--why', 'too often'])
   const { lines } = await folder.redrive(['schedule', 'ls'], TERMINAL)
   expect(lines()[0]).toMatch(/^NAME +STATE +WHEN +NEXT/)
-  expect(lines()[1]).toMatch(/^nightly +on +30 2 \* \* \* Europe\/Berlin +\d{4}-\d\d-\d\d 02:30 \(in \d+h/)
+  expect(lines()[1]).toMatch(/^nightly +on +30 2 \* \* \* Europe\/Berlin +\d{4}-\d\d-\d\d 02:30 \(in \d+[hms]/)
   expect(lines().join('\n')).toMatch(/often +paused +every 1s +-[\s\S]*paused by ada since .*: too often/)
   for (const line of lines()) expect(line.length).toBeLessThanOrEqual(80)
   const json = (await folder.redrive(['schedule', 'ls', '--output', 'json'])).json()
