@@ -31,7 +31,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Preset presetNamed presets`,
   'redrive/task': `
-    DeadLetter DeclareOptions DeclaredSchedule DeclaredTask EnqueueOptions Later LeaseLostError Outage PayloadError
+    DeadLetter Death DeclareOptions DeclaredSchedule DeclaredTask EnqueueOptions Later LeaseLostError Outage PayloadError
     RateInput ResultError RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext
     TaskDefinition TaskHandler TaskKindError TaskLimits TaskNotFoundError TaskNotSucceededError TaskOptions
     TaskQueue TaskQueueOptions TaskResultOptions Worker WorkerOptions WorkerStoppedError declareTask defineTask

@@ -175,7 +175,8 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     const entry = end && entryOf(end, this.task.kind, about, policyHash, grouping.rules, errorMessage)
     const trace = this.#ownTrace(outcome)
     const traced = entry === undefined || trace === undefined ? entry : { ...entry, trace }
-    settle(this, { id, token, outcome, attempt: traced, used: this.#used })
+    const ifDead = outcome.type === 'dead' ? this.#kind.ifDead?.(this.task, outcome.reason, traced) : undefined
+    settle(this, { id, token, outcome, attempt: traced, used: this.#used, ifDead })
   }
 
   /** The trace that the ledger is told of. It knows that a task that succeeds at once is in the trace that enqueued it. */

@@ -1,6 +1,7 @@
 import type { ActiveAttempt, Failed, Refused, Returned } from '../attempt/index.js'
-import type { Classifier, Policy } from '../policy/index.js'
-import type { ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
+import type { Classifier, GiveUpReason, Policy } from '../policy/index.js'
+import type { NewTask } from '../store/index.js'
+import type { AttemptEntry, ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 
@@ -30,6 +31,10 @@ export interface WorkKind {
    * the worker still has the task. Rejects if the letter can never be delivered, or when the signal aborts.
    */
   readonly bury?: ((task: ClaimedTask, end: Failed | Refused, signal: AbortSignal) => Promise<Outcome>) | undefined
+  /** The tasks to enqueue together with the death of a task. `attempt` is the one that it died of, if one was made. */
+  readonly ifDead?:
+    | ((task: ClaimedTask, reason: GiveUpReason, attempt: AttemptEntry | undefined) => readonly NewTask[] | undefined)
+    | undefined
 }
 
 /** Checks a payload. Resolves with the problem, or `undefined`. */

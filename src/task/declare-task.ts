@@ -2,6 +2,7 @@ import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, pol
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { SharedLimits } from '../store/index.js'
 import type { Budget } from '../store/internal.js'
+import { type Death, kindAfterDeath } from './death.js'
 import type { SchemasUnlessJson } from './json-type.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'
@@ -15,6 +16,11 @@ export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Outp
   readonly limits?: TaskLimits | undefined
   /** Stops all its tasks while too many of them fail, or bounds their retries, on all machines. The worker declares it when it starts. */
   readonly budget?: TaskBudget | undefined
+  /**
+   * The task that follows when one of these dies, to tell somebody, or to undo what was done. It is enqueued in the
+   * transaction of the death, with a `Death` as its payload.
+   */
+  readonly onDead?: DeclaredTask<unknown, unknown, Death> | undefined
   /** Validates payloads, when they are enqueued and before they run: any Standard Schema. */
   readonly payload?: StandardSchema<Input, Payload> | undefined
   /** Validates results, when they are read: any Standard Schema. */
@@ -38,6 +44,8 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly limits: SharedLimits | undefined
   /** The budget over all its tasks together, as a store takes it. */
   readonly budget: Budget | undefined
+  /** The kind of the task that follows when one of these dies. */
+  readonly onDead: string | undefined
   /** Validates its payloads. */
   readonly schema: StandardSchema<Input, Payload> | undefined
   /** Validates its results. */
@@ -50,6 +58,7 @@ export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = {
   policy: 'object',
   limits: 'object',
   budget: 'object',
+  onDead: 'object',
   payload: '',
   result: '',
 }
@@ -79,7 +88,7 @@ export function declareTask<Payload, Result = unknown, Input = Payload, Output =
 /** Makes a declaration of options that have been checked. */
 export function declared<Payload, Result, Input, Output>(
   kind: string,
-  { policy = {}, limits, budget, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
+  { policy = {}, limits, budget, onDead, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
 ): DeclaredTask<Payload, Result, Input, Output> {
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
@@ -91,6 +100,7 @@ export function declared<Payload, Result, Input, Output>(
     policyHash: hashJson(effective),
     limits: limits && toSharedLimits(kind, limits),
     budget: budget && toBudget(kind, budget),
+    onDead: onDead && kindAfterDeath(kind, onDead),
     schema: payload,
     resultSchema: result,
   }

@@ -1,5 +1,6 @@
 export type { Outage } from '../attempt/index.js'
 export { LeaseLostError, type RetentionOptions, TaskCancelledError, WorkerStoppedError } from '../engine/internal.js'
+export type { Death } from './death.js'
 export type { DeclaredSchedule } from './declare-schedules.js'
 export { type DeclaredTask, type DeclareOptions, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'

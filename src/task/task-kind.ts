@@ -4,6 +4,7 @@ import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { isSlotRunId, type StoreContract } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
+import { taskAfterDeath } from './death.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
@@ -18,7 +19,7 @@ export function taskKind(
   definition: TaskDefinition,
   store: Pick<StoreContract, 'once' | 'limit' | 'budgets' | 'schedules'>,
 ): WorkKind {
-  const { kind, policy, policyHash, limits, budget } = definition
+  const { kind, policy, policyHash, limits, budget, onDead } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
     throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
@@ -41,6 +42,13 @@ export function taskKind(
         .then(slot => call(definition, payload, taskContext(task, attempt, store, slot)))
     },
     returned: taskResult,
+    ifDead:
+      onDead === undefined
+        ? undefined
+        : (task, reason, attempt) => {
+            const next = taskAfterDeath(onDead, task, reason, attempt)
+            return next && [next]
+          },
   }
 }
 

@@ -10,6 +10,7 @@ import { GROUP_LIFE } from './group-life.js'
 import { GROUP_RULES } from './group-rules.js'
 import { GROUPS } from './groups.js'
 import type { StoreBehaviours, StoreUnderTest } from './harness.js'
+import { IF_DEAD } from './if-dead.js'
 import { checkInvariants } from './invariants.js'
 import { LANE_RULES } from './lane-rules.js'
 import { LANES } from './lanes.js'
@@ -41,6 +42,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   claim: CLAIM,
   rooms: ROOMS,
   settle: SETTLE,
+  'tasks that follow a death': IF_DEAD,
   advance: ADVANCE,
   lanes: LANES,
   'lane rules': LANE_RULES,

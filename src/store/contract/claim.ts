@@ -1,7 +1,7 @@
 import type { GiveUpReason } from '../../policy/index.js'
 import type { GateChange } from './budget-store.js'
 import type { AttemptEntry } from './ledger.js'
-import type { Cost, TaskRecord } from './task.js'
+import type { Cost, NewTask, TaskRecord } from './task.js'
 import type { WorkerReport } from './worker-store.js'
 
 /** A worker's request for tasks. */
@@ -72,6 +72,8 @@ export interface Settlement {
   readonly attempt?: AttemptEntry
   /** How much the attempt really took from the buckets of a shared limit. The difference to its cost is given back. */
   readonly used?: Cost
+  /** Tasks that follow if the task dies by this: enqueued in the same transaction, and not at all if this is stale. */
+  readonly ifDead?: readonly NewTask[]
 }
 
 /** The outcome of an attempt for its task. Delays count from the store's now; due times are rounded up to milliseconds. */

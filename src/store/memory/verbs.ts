@@ -15,6 +15,7 @@ import type { Enqueued, NewTask } from '../contract/task.js'
 import { runNow } from '../port/steps.js'
 import { afterSettlement } from '../rules/after-settlement.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
+import { tasksIfDead } from '../rules/if-dead.js'
 import { markStopped } from '../rules/runs/mark-stopped.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
 import { judgeGates } from '../verbs/budgets.js'
@@ -72,6 +73,7 @@ export class MemoryVerbs implements StoreVerbs {
       this.#tasks.end(task, after, now)
       return after.advance === undefined ? SETTLED : this.#tasks.goOn(task, after.advance, { worker, token }, now)
     })
+    for (const task of tasksIfDead(settlements, answers)) if (this.#tasks.add(task, now).isNew) this.#tasks.ring()
     const stopped = markStopped(answers, runs.takeStopped(), n => this.#tasks.task(settlements[n]?.id ?? '')?.lane)
     return withGates(stopped, this.#judge(now))
   }

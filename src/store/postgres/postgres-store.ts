@@ -69,7 +69,7 @@ export class PostgresStore extends BaseStore implements Movable {
       database,
       enqueues,
       claims: new Claims(claims, holdings),
-      settlements: new Settlements(settlements, signals, ends, holdings, judge, learn, runBudgets),
+      settlements: new Settlements(settlements, signals, ends, holdings, enqueues, judge, learn, runBudgets),
       workers: new Workers(claims, signals, holdings),
     }
     super({

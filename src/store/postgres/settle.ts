@@ -3,9 +3,11 @@ import type { GateChange } from '../contract/budget-store.js'
 import { type Outcome, type Settled, type Settlement, STALE } from '../contract/claim.js'
 import { StoreBusyError } from '../contract/errors.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
+import { tasksIfDead } from '../rules/if-dead.js'
 import { Batcher } from './batcher.js'
 import { type Database, isOutage } from './database.js'
 import type { Ends } from './ends.js'
+import type { Enqueues } from './enqueue.js'
 import type { Holdings } from './holdings.js'
 import type { RunBudgets } from './run-budgets.js'
 import { type SettleAnswer, SettlementBatch } from './settlement-batch.js'
@@ -17,6 +19,7 @@ export class Settlements {
   readonly #signals: Signals
   readonly #ends: Ends
   readonly #holdings: Holdings
+  readonly #enqueues: Enqueues
   readonly #judge: Judge
   readonly #learn: () => Promise<void>
   readonly #runBudgets: RunBudgets
@@ -30,6 +33,7 @@ export class Settlements {
     signals: Signals,
     ends: Ends,
     holdings: Holdings,
+    enqueues: Enqueues,
     judge: Judge,
     learn: () => Promise<void>,
     runBudgets: RunBudgets,
@@ -38,6 +42,7 @@ export class Settlements {
     this.#signals = signals
     this.#ends = ends
     this.#holdings = holdings
+    this.#enqueues = enqueues
     this.#judge = judge
     this.#learn = learn
     this.#runBudgets = runBudgets
@@ -70,7 +75,7 @@ export class Settlements {
     if (isAnyRefusal) await this.#learn().catch(() => {})
     const gates = isJudged ? await this.#judge(now).catch(() => []) : []
     const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
-    if (isAnyBack || isAnyBounded || isAnyGateOpen) this.#signals.ring()
+    if (isAnyBack || isFollowed(settlements) || isAnyBounded || isAnyGateOpen) this.#signals.ring()
     return withGates(await this.#runBudgets.withStops(settlements, settled), gates)
   }
 
@@ -112,11 +117,16 @@ export class Settlements {
     return { ...sent, settled }
   }
 
-  /** Sends a batch in one statement or, where its order matters, in parts, within one transaction. */
+  /** Sends a batch in one statement or, where its order matters or tasks follow it, in several, within one transaction. */
   async #sendAll(settlements: readonly Settlement[]): Promise<Sent> {
     const parts = partsOf(settlements)
-    const together = parts.length > 1 ? undefined : await this.#sendPart(settlements)
-    return together ?? this.#database.callTogether(call => this.#sendInOrder(parts, call))
+    const together = parts.length > 1 || isFollowed(settlements) ? undefined : await this.#sendPart(settlements)
+    if (together !== undefined) return together
+    return this.#database.callTogether(async call => {
+      const sent = await this.#sendInOrder(parts, call)
+      await this.#enqueues.enqueueWith(call, tasksIfDead(settlements, sent.settled))
+      return sent
+    })
   }
 
   async #sendInOrder(parts: readonly (readonly Settlement[])[], call: Call): Promise<Sent> {
@@ -225,6 +235,11 @@ function isAdvance({ outcome }: Settlement): boolean {
 function isBackAtOnce({ outcome }: Settlement): boolean {
   const { type } = outcome
   return type === 'released' || type === 'deferred' || ('delayMs' in outcome && outcome.delayMs <= 0)
+}
+
+/** Whether tasks follow if these die. */
+function isFollowed(settlements: readonly Settlement[]): boolean {
+  return settlements.some(({ ifDead }) => ifDead !== undefined)
 }
 
 /** Whether a task waits now for whoever claims it. */

@@ -69,7 +69,7 @@ export function checkClaim({ worker, leaseMs, limit, rooms }: ClaimRequest): voi
   }
 }
 
-export function checkSettlement({ id, token, outcome, attempt, used }: Settlement): void {
+export function checkSettlement({ id, token, outcome, attempt, used, ifDead }: Settlement): void {
   checkName('id', id)
   checkName('token', token)
   checkOutcome(outcome)
@@ -79,6 +79,7 @@ export function checkSettlement({ id, token, outcome, attempt, used }: Settlemen
   if (attempt?.trace !== undefined) checkName('trace', attempt.trace)
   if (attempt?.group !== undefined) checkGroup(attempt.group)
   if (used !== undefined) checkCost('used', used)
+  ifDead?.forEach(checkNewTask)
 }
 
 export function checkBeat({ worker, leaseMs, release, kinds = [], categories = [], host, grouping }: Beat): void {

@@ -3,6 +3,7 @@ import type { Retention } from '../contract/store.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
 import { runNow, type Tx } from '../port/steps.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
+import { tasksIfDead } from '../rules/if-dead.js'
 import { RoomTurns } from '../rules/room-turns.js'
 import { markStopped } from '../rules/runs/mark-stopped.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
@@ -62,14 +63,17 @@ export class SqliteVerbs implements StoreVerbs {
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     if (settlements.length === 0) return []
-    const { statements, lanes, runs, now } = this.#parts
+    const { statements, lanes, runs, now, makeId } = this.#parts
     const settled = await this.#commits.write(() => {
       const at = now()
       const all = settle(statements, lanes, settlements, at)
+      const followers = tasksIfDead(settlements, all.results)
+      if (followers.length > 0) enqueue(statements, lanes, followers, at, makeId)
       const gates = all.isToJudge ? runNow(judgeGates(this.#tx, at)) : []
       const stopped = noteEnded(runs, this.#tx, all.items)
       const laneOf = (n: number) => lanes.lane(placeOf(settlements[n]?.token ?? '')?.lane ?? 0)
-      return { ...all, results: withGates(markStopped(all.results, stopped, laneOf), gates) }
+      const isRoomMade = all.isRoomMade || followers.length > 0
+      return { isRoomMade, results: withGates(markStopped(all.results, stopped, laneOf), gates) }
     })
     if (settled.isRoomMade) this.#watchers.ring()
     this.#watchers.ended(settlements)

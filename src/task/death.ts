@@ -1,0 +1,66 @@
+import { type GiveUpReason, hashJson, OptionError } from '../policy/index.js'
+import type { NewTask } from '../store/index.js'
+import type { AttemptEntry, ClaimedTask } from '../store/internal.js'
+import type { DeclaredTask } from './declare-task.js'
+
+/** The payload of a task that follows a death: the dead letter, and what it died of. */
+export interface Death {
+  /** The id of the dead letter. `queue.deadLetter(id)` has its payload and its history. */
+  readonly id: string
+  /** Its kind. */
+  readonly kind: string
+  /** The category of its lane; empty if there is none. */
+  readonly category: string
+  /** The key of its lane; empty if there is none. */
+  readonly key: string
+  /** Why it is dead. */
+  readonly reason: GiveUpReason
+  /** The code of its last failure, such as `http_502`; `null` if it never failed. */
+  readonly errorCode: string | null
+  /** Name and message of its last failure, bounded and redacted; `null` if it never failed. */
+  readonly errorMessage: string | null
+  /** How many of its attempts failed. */
+  readonly attempts: number
+}
+
+/** The kind of the task that follows the death of one of this kind. */
+export function kindAfterDeath(kind: string, { kind: after }: Pick<DeclaredTask, 'kind'>): string {
+  if (typeof after === 'string') return after
+  throw new OptionError('onDead', `'onDead' of the task '${kind}' must be what declareTask() or defineTask() returns.`)
+}
+
+/** A longer id could not be stored with what is added to it. */
+const MAX_ID_BYTES = 480
+
+/**
+ * The task that follows a death. Its id is made of the letter's and of the claim that ended in the death, so that it is the
+ * same however often the settlement is sent, and another one after a redrive. It goes to the lane of the same key.
+ *
+ * Returns `undefined` for the death of a task that followed one itself: such chains could lead back, and never end.
+ */
+export function taskAfterDeath(
+  kindAfter: string,
+  task: ClaimedTask,
+  reason: GiveUpReason,
+  attempt: AttemptEntry | undefined,
+): NewTask | undefined {
+  const { id, kind, category, key, token, traceparent } = task
+  if (isAfterDeath(id)) return undefined
+  const death: Death = {
+    id,
+    kind,
+    category,
+    key,
+    reason,
+    errorCode: attempt?.verdict?.code ?? task.errorCode ?? null,
+    errorMessage: attempt?.error ?? task.errorMessage ?? null,
+    attempts: attempt === undefined || task.isUndecided ? task.attempts : Math.max(task.attempts + 1, attempt.attempt),
+  }
+  const letter = Buffer.byteLength(id) > MAX_ID_BYTES ? hashJson(id) : id
+  const claim = hashJson(token).slice(0, 16)
+  return { id: `${letter}/dead/${claim}`, kind: kindAfter, key, payload: JSON.stringify(death), traceparent }
+}
+
+function isAfterDeath(id: string): boolean {
+  return /\/dead\/[0-9a-f]{16}$/.test(id)
+}
