@@ -169,6 +169,34 @@ it('lets a role use the store, and no more', async () => {
   await admin.end()
 })
 
+it('lets a role enqueue in SQL, and no more', async () => {
+  const admin = new pg.Client(url)
+  await admin.connect()
+  // Roles are those of the server, which other tests share.
+  await admin.query('CREATE ROLE "shop web" LOGIN; CREATE ROLE "shop board" LOGIN')
+  expect(
+    await redrive('migrate', '--store', url, '--grant-enqueue', 'shop web', '--grant-read', 'shop board'),
+  ).toMatchObject({
+    code: 0,
+    out: '',
+    err: "The store is ready, and 'shop board' may read its views, and 'shop web' may enqueue into it.\n",
+  })
+  expect(await redrive('migrate', '--store', url, '--grant-enqueue', 'shop ghost')).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("has no role 'shop ghost'"),
+  })
+  const web = new URL(url)
+  web.username = 'shop web'
+  const client = new pg.Client(web.href)
+  await client.connect()
+  await client.query(`SELECT redrive.enqueue('sql', '{}', 'from-sql')`)
+  await expect(client.query('SELECT * FROM redrive.task')).rejects.toThrow('permission denied')
+  await client.end()
+  await admin.end()
+  const { out } = await redrive('task', 'show', 'from-sql', '--store', url, '--output', 'json')
+  expect(JSON.parse(out)).toMatchObject({ kind: 'sql', status: 'waiting' })
+})
+
 it('ends a worker whose store refuses for good, and says why', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'redrive-'))
   const task = JSON.stringify(new URL('../../task/index.ts', import.meta.url).pathname)
@@ -202,6 +230,10 @@ it('says that a file has no roles', async () => {
   expect(await redrive('migrate', '--store', `sqlite:${folder}/x.db`, '--grant', 'ada')).toMatchObject({
     code: 2,
     err: 'redrive: --grant is for PostgreSQL. SQLite files have no roles.\n',
+  })
+  expect(await redrive('migrate', '--store', `sqlite:${folder}/x.db`, '--grant-enqueue', 'ada')).toMatchObject({
+    code: 2,
+    err: 'redrive: --grant-enqueue is for PostgreSQL. SQLite files have no roles.\n',
   })
   rmSync(folder, { recursive: true })
 })

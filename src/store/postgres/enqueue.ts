@@ -129,7 +129,7 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
     are_new: tasks.every(isPlain),
   }
   const values = [columnsJson(columns, { tried: tried.encode() }), textColumn(tasks, ({ payload }) => payload)]
-  return { fn: 'enqueue', values, decode: answer => decodeMany(rows, answer) }
+  return { fn: 'enqueue_batch', values, decode: answer => decodeMany(rows, answer) }
 }
 
 /** Whether a task gets an id that cannot be taken, and brings no time of its own. */

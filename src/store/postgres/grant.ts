@@ -16,6 +16,11 @@ export function grantRead(database: Database, role: string): Promise<void> {
   return grantTo(database, role, grantReadIn)
 }
 
+/** Lets a role call `redrive.enqueue`, and nothing else. */
+export function grantEnqueue(database: Database, role: string): Promise<void> {
+  return grantTo(database, role, grantEnqueueIn)
+}
+
 function grantTo(database: Database, role: string, give: typeof grantIn): Promise<void> {
   return database.transaction(
     async client => {
@@ -32,12 +37,38 @@ function grantTo(database: Database, role: string, give: typeof grantIn): Promis
   )
 }
 
-/** Lets roles use or read what a migration has added, as far as they may use or read the store. */
-export async function grantAgain(client: PostgresTransaction, schema: string): Promise<void> {
-  const { rows } = await client.query<{ role: string }>(inSchema(FIND_GRANTED, schema))
-  for (const { role } of rows) await grantIn(client, schema, role)
-  const readers = await client.query<{ role: string }>(inSchema(FIND_READERS, schema))
-  for (const { role } of readers.rows) await grantReadIn(client, schema, role)
+/** The roles that may use the store, or a part of it. */
+export interface Grantees {
+  readonly users: readonly string[]
+  readonly readers: readonly string[]
+  readonly enqueuers: readonly string[]
+}
+
+/** The roles that may use a store as it is now; none if it is not there yet. */
+export async function findGrantees(client: PostgresTransaction, schema: string): Promise<Grantees> {
+  const find = async (text: string, values?: unknown[]) => {
+    const { rows } = await client.query<{ role: string }>(inSchema(text, schema), values)
+    return rows.map(({ role }) => role)
+  }
+  return {
+    users: await find(FIND_USERS),
+    readers: await find(FIND_READERS),
+    enqueuers: await find(FIND_ENQUEUERS, [schema]),
+  }
+}
+
+/** Lets roles use what a migration has added or made anew, as far as they could use the store before. */
+export async function grantAgain(client: PostgresTransaction, schema: string, before: Grantees): Promise<void> {
+  for (const role of before.users) await grantIn(client, schema, role)
+  for (const role of before.readers) await grantReadIn(client, schema, role)
+  for (const role of before.enqueuers) await grantEnqueueIn(client, schema, role)
+}
+
+async function grantEnqueueIn(client: PostgresTransaction, schema: string, role: string): Promise<void> {
+  const name = identifier(role)
+  await client.query(`GRANT USAGE ON SCHEMA ${schema} TO ${name}`)
+  const { rows } = await client.query<{ fn: string }>(FIND_ENQUEUE, [schema])
+  for (const { fn } of rows) await client.query(`GRANT EXECUTE ON FUNCTION ${fn} TO ${name}`)
 }
 
 async function grantReadIn(client: PostgresTransaction, schema: string, role: string): Promise<void> {
@@ -54,6 +85,7 @@ async function grantIn(client: PostgresTransaction, schema: string, role: string
     `USAGE, SELECT ON ALL SEQUENCES IN SCHEMA ${schema}`,
   ]
   for (const right of rights) await client.query(`GRANT ${right} TO ${name}`)
+  await grantEnqueueIn(client, schema, role)
   await client.query(`REVOKE INSERT, UPDATE, DELETE ON ${schema}.schema_version FROM ${name}`)
 }
 
@@ -62,16 +94,29 @@ function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-const FIND_GRANTED = /* sql */ `
+const FIND_USERS = /* sql */ `
   SELECT pg_get_userbyid(given.grantee) AS role
   FROM pg_class CROSS JOIN aclexplode(pg_class.relacl) AS given
-  WHERE pg_class.oid = 'redrive.task'::regclass AND given.grantee NOT IN (0, pg_class.relowner)
+  WHERE pg_class.oid = to_regclass('redrive.task') AND given.grantee NOT IN (0, pg_class.relowner)
     AND given.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
   GROUP BY given.grantee HAVING count(DISTINCT given.privilege_type) = 4`
 
-/** Roles that were let read the views: a view that a migration has added is for them too. */
+/** A view that a migration has added is for them too. */
 const FIND_READERS = /* sql */ `
   SELECT DISTINCT pg_get_userbyid(given.grantee) AS role
   FROM pg_class CROSS JOIN aclexplode(pg_class.relacl) AS given
   WHERE pg_class.oid = to_regclass('redrive.attempts') AND given.grantee NOT IN (0, pg_class.relowner)
     AND given.privilege_type = 'SELECT'`
+
+/** With one more parameter, the function is another one, without the grants of the old one. */
+const FIND_ENQUEUERS = /* sql */ `
+  SELECT DISTINCT pg_get_userbyid(given.grantee) AS role
+  FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace AND nspname = $1
+  CROSS JOIN aclexplode(proacl) AS given
+  WHERE proname = 'enqueue' AND given.grantee NOT IN (0, proowner) AND given.privilege_type = 'EXECUTE'`
+
+/** Its forms, for payloads of different types. */
+const FIND_ENQUEUE = /* sql */ `
+  SELECT pg_proc.oid::regprocedure::text AS fn FROM pg_proc
+  JOIN pg_namespace ON pg_namespace.oid = pronamespace AND nspname = $1
+  WHERE proname = 'enqueue'`

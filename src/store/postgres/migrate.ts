@@ -2,7 +2,7 @@ import { persist } from '../../attempt/index.js'
 import { policy } from '../../policy/index.js'
 import { StoreForbiddenError, StoreForeignError, StoreNewerError, StoreNotReadyError } from '../contract/errors.js'
 import { answerOf, type Database, FORBIDDEN, inSchema, LOCKED, messageOf, sqlState } from './database.js'
-import { grantAgain } from './grant.js'
+import { findGrantees, grantAgain } from './grant.js'
 import { type Release, thisRelease } from './release.js'
 import type { PostgresTransaction } from './transaction.js'
 
@@ -80,10 +80,11 @@ async function upgrade(database: Database, tx: PostgresTransaction, ours: Releas
   // `IF NOT EXISTS` would ask for the right to create schemas even if this one exists.
   const { rowCount } = await run('SELECT FROM pg_namespace WHERE nspname = $1', [schema])
   if (rowCount === 0) await run(`CREATE SCHEMA ${schema}`)
+  const grantees = await findGrantees(tx, schema)
   const versions = [...ours.schema.keys()].sort((a, b) => a - b)
   for (const version of versions) if (version > found.version) await run(ours.schema.get(version) ?? '')
   await replaceFunctions(tx, run, ours, schema)
-  await grantAgain(tx, schema)
+  await grantAgain(tx, schema, grantees)
   await run('UPDATE redrive.schema_version SET version = $1, functions = $2, hash = $3, oldest = $4', [
     ours.version,
     ours.functionsVersion,

@@ -15,7 +15,7 @@ import type { Database } from './database.js'
 import type { SqlClient } from './driver.js'
 import { Ends } from './ends.js'
 import { Enqueues } from './enqueue.js'
-import { grant, grantRead } from './grant.js'
+import { grant, grantEnqueue, grantRead } from './grant.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
 import { once } from './once.js'
@@ -179,6 +179,11 @@ export class PostgresStore extends BaseStore implements Movable {
   /** Lets a role read the views of this store, and nothing else: for dashboards and people's own queries. */
   grantRead(role: string): Promise<void> {
     return grantRead(this.#database, role)
+  }
+
+  /** Lets a role call `redrive.enqueue` of this store, and nothing else: for triggers and programs in other languages. */
+  grantEnqueue(role: string): Promise<void> {
+    return grantEnqueue(this.#database, role)
   }
 
   exportPage(section: Section, page: PageRequest): Promise<Page<MovedRow>> {

@@ -29,6 +29,7 @@ it('calls no function and no operator of a stranger’s that the search path of 
   const [a = { id: '', token: '' }] = tasks
   await store.transaction(async tx => {
     await store.enqueueIn(tx, [{ kind: 'k', key: 'x', payload: '{}' }])
+    await tx.query("SELECT redrive.enqueue('k', '{}', key => 'y', cost => '{\"a\":1}', run_at => '2100-01-01Z')")
     await store.onceIn(tx, 'once', () => 1, { fence: a })
     await store.completeIn(tx, a)
   })

@@ -1,9 +1,12 @@
+/** Names without a schema are PostgreSQL's own. Unless it is named, the schema of temporary types comes first. */
+const PATH = 'search_path = pg_catalog, pg_temp'
+
 /**
  * Names without a schema are PostgreSQL's own, and the planner has no choice but the plan that the tests have seen: see
  * functions/README.md.
  */
 const PLANS = [
-  'search_path = pg_catalog',
+  PATH,
   'enable_seqscan = off',
   'enable_bitmapscan = off',
   'enable_hashjoin = off',
@@ -16,6 +19,7 @@ const PLANS = [
 const MARKS: readonly (readonly [mark: string, settings: readonly string[]])[] = [
   ['/* verb */', [...PLANS, `lock_timeout = '2s'`]],
   ['/* patient verb */', PLANS],
+  ['/* path */', [PATH]],
 ]
 
 /** The text of functions with their settings in place of the marks. */

@@ -119,7 +119,7 @@ $$;
 -- Adds tasks, given as JSON of `redrive.new_task_columns`, save for one column: payloads may be long, and JSON takes a third
 -- more to read them. Returns the ids of the new tasks as a JSON array, or NULL if all
 -- are new.
-CREATE OR REPLACE FUNCTION redrive.enqueue(columns json, payloads text[], at bigint) RETURNS text
+CREATE OR REPLACE FUNCTION redrive.enqueue_batch(columns json, payloads text[], at bigint) RETURNS text
 LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
@@ -177,7 +177,7 @@ BEGIN
 END
 $$;
 
--- Adds a single task. In a statement for each table, with plain values, it costs half of what `enqueue` takes for it.
+-- Adds a single task. In a statement for each table, with plain values, it costs half of what `enqueue_batch` takes for it.
 -- Returns false if its id is taken.
 CREATE OR REPLACE FUNCTION redrive.enqueue_one(
   of_kind text, of_category text, of_key text, of_id text, of_priority float8, submitted bigint, due bigint,
@@ -190,7 +190,7 @@ BEGIN
   SELECT lane.id, lane.ordered INTO its FROM redrive.lane
   WHERE lane.kind = of_kind AND lane.category = of_category AND lane.key = of_key AND lane.retired IS NULL;
   IF its.ordered IS DISTINCT FROM false THEN
-    RETURN redrive.enqueue(json_build_object(
+    RETURN redrive.enqueue_batch(json_build_object(
       'lanes', json_build_array(json_build_object('n', 1, 'kind', of_kind, 'category', of_category, 'key', of_key)),
       'ids', ARRAY[of_id], 'lane_numbers', ARRAY[1], 'priorities', ARRAY[of_priority], 'submitted', ARRAY[submitted],
       'due', ARRAY[due], 'costs', ARRAY[of_cost], 'traceparents', ARRAY[of_traceparent]
