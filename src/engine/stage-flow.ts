@@ -201,5 +201,6 @@ function advancedTask(
     token,
     isFirst: task.isFirst,
     isUndecided: task.isUndecided,
+    hasSteps: false,
   }
 }

@@ -213,6 +213,8 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
   who: '',
   why: '',
   patch: '',
+  fromStep: '',
+  forgetStep: '',
   canary: '',
   stopAbove: '',
   perSecond: '',

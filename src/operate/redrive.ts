@@ -33,7 +33,8 @@ const BATCH = 500
  * oldest first, which any live worker continues should this process end. Should the call fail, the same call again goes on
  * with its operation. Resolves when all of them were moved. It stops when
  * more than half of the latest ones fail again; `stopAbove` sets another share. With `patch`, each payload is changed as its
- * letter moves, and the original stays on record.
+ * letter moves, and the original stays on record. `fromStep` forgets a step of each task and those after it, so that they run again,
+ * and `forgetStep` that one alone.
  *
  * ```ts
  * await redriveDeadLetters(store, { filter: { errorCode: 'http_502' } }, { who: 'ada', why: 'the gateway is back' })
@@ -49,8 +50,14 @@ export async function redriveDeadLetters(
   checkOptions('redriveDeadLetters()', options, ACT_OPTIONS)
   if (
     'ids' in selection &&
-    (options.patch ?? options.canary ?? options.stopAbove ?? options.perSecond ?? options.limit ?? options.tasks) ===
-      undefined
+    (options.patch ??
+      options.fromStep ??
+      options.forgetStep ??
+      options.canary ??
+      options.stopAbove ??
+      options.perSecond ??
+      options.limit ??
+      options.tasks) === undefined
   ) {
     return redriveNamed(contract, selection.ids, options)
   }

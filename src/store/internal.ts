@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
+export type { AttemptNotes, LiveNotes, LogLine, Progress } from './contract/attempt-notes.js'
 export type {
   Budget,
   BudgetScope,
@@ -89,6 +90,7 @@ export type {
   Timetable,
   Timetables,
 } from './contract/schedule-store.js'
+export type { StepRow } from './contract/step.js'
 export type { Storable } from './contract/storable.js'
 export type {
   AuditPage,
@@ -127,5 +129,6 @@ export { isItem, itemKind, pipelineOf } from './rules/runs/items.js'
 export { type EndStatus, runStatus } from './rules/runs/run-status.js'
 export { isRunId as isSlotRunId, runId as slotRunId } from './rules/schedules/schedule-state.js'
 export { checkedShared } from './rules/shared-limit.js'
+export { type StepAttempt, type StepRecord, type StepState, stepRecord, withAttempt } from './rules/steps.js'
 export { taskIds } from './rules/task-id.js'
 export { syncFolder } from './sync-folder.js'

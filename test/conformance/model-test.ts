@@ -68,7 +68,9 @@ class ModelRun {
 
   /** Compares the ledgers, at the end of a run. */
   async end(): Promise<void> {
-    for (const { id, ledger } of this.#model?.tasks.values() ?? []) {
+    for (const { id, ledger, steps } of this.#model?.tasks.values() ?? []) {
+      const recorded = (await this.#store.steps(id)).map(({ name, isDone }) => [name, isDone])
+      assert.deepEqual(recorded, [...steps], `the steps of ${id}`)
       const outcomes = (await this.#store.ledger(id)).map(({ outcome }) => outcome)
       assert.deepEqual(outcomes, ledger, `the ledger of ${id}`)
     }
@@ -110,6 +112,21 @@ class ModelRun {
         }
         return assert.equal(answers.length, settlements.length)
       }
+      case 'step': {
+        const { pick, isAny, name, isDone } = step
+        const task = this.#pick(pick, isAny, model)
+        if (task === undefined) return
+        const { id, token } = task
+        const isHeld = await store.recordStep({
+          id,
+          token,
+          name,
+          isDone,
+          result: isDone ? '1' : undefined,
+          state: '{}',
+        })
+        return assert.equal(isHeld, model.recordStep(id, token, name, isDone), `whether ${id} was still held`)
+      }
       case 'heartbeat':
         return model.isUnsure ? undefined : this.#heartbeat(step.worker, model)
       case 'die':
@@ -143,6 +160,12 @@ class ModelRun {
         const { id, moved } = await this.#act(step)
         if (moved.length > 0) this.#acts.unshift(id)
         for (const one of expected) model[step.act](one, id, step.patch)
+        const { fromStep } = step
+        if (fromStep !== undefined)
+          for (const one of moved) {
+            const task = model.tasks.get(one)
+            if (task !== undefined) model.forgetFrom(task, fromStep)
+          }
         assertSame(moved, expected)
         return
       }
@@ -183,10 +206,15 @@ class ModelRun {
   }
 
   /** Moves all members of an operation in one step, and stops it. */
-  async #act({ act, kind, patch }: Act): Promise<{ readonly id: string; readonly moved: string[] }> {
+  async #act({ act, kind, patch, fromStep }: Act): Promise<{ readonly id: string; readonly moved: string[] }> {
     const { operations } = this.#store
     const set = { filter: { kind }, until: await this.#store.now() }
-    const { id, progress } = await operations.create({ act, set, by: BY, settings: { ...(patch && { patch }) } })
+    const { id, progress } = await operations.create({
+      act,
+      set,
+      by: BY,
+      settings: { ...(patch && { patch }), ...(fromStep && { fromStep }) },
+    })
     const { token = '' } = (await operations.take(id, 'driver', LEASE_MS)) ?? {}
     const move = (await operations.members(id, { limit: 10_000 })).items.map(member => member.id)
     const step = await operations.step(id, token, { leaseMs: LEASE_MS, move, status: 'stopped', progress })
@@ -247,9 +275,14 @@ class ModelRun {
     this.#told = []
   }
 
-  #settlement({ pick, isAny, hasAttempt, failure, verdict, outcome }: SettlementChoice, model: StoreModel): Settlement {
+  /** A task that runs, or any that ever was claimed. */
+  #pick(pick: number, isAny: boolean, model: StoreModel): ClaimedTask | undefined {
     const running = this.#claimed.filter(({ id, token }) => model.tasks.get(id)?.run?.token === token)
-    const [task] = chosen([pick], isAny || running.length === 0 ? this.#claimed : running)
+    return chosen([pick], isAny || running.length === 0 ? this.#claimed : running)[0]
+  }
+
+  #settlement({ pick, isAny, hasAttempt, failure, verdict, outcome }: SettlementChoice, model: StoreModel): Settlement {
+    const task = this.#pick(pick, isAny, model)
     if (task === undefined) return { id: 'unknown', token: 'none', outcome }
     const { id, kind, token, attempts, changedAt } = task
     // An advance always has a row, from which the invariants tell where the counters of a stage begin.

@@ -39,6 +39,8 @@ export interface ModelTask extends Lane {
   /** Its field, if it has one: payloads have no other. */
   n: number | undefined
   readonly ledger: string[]
+  /** Its steps by name, each with whether it is done. */
+  readonly steps: Map<string, boolean>
   /** The operation that moved it last, if that was the last redrive or discard, and its state before that. */
   moved: { readonly operation: string; readonly at: number; readonly before: DeadState } | undefined
 }
@@ -127,7 +129,15 @@ export class StoreModel {
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
     const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
     const none = { run: undefined, advance: undefined, value: undefined, group: undefined, moved: undefined }
-    this.tasks.set(id, { ...task, ...none, budget: undefined, n: undefined, status: 'waiting', ledger: [] })
+    this.tasks.set(id, {
+      ...task,
+      ...none,
+      budget: undefined,
+      n: undefined,
+      status: 'waiting',
+      ledger: [],
+      steps: new Map(),
+    })
     return true
   }
 
@@ -244,6 +254,20 @@ export class StoreModel {
     const opening = this.#nextOpening(rooms, gates)
     assert.ok(opening === Infinity || (nextAt ?? Infinity) <= opening, `nextAt is ${nextAt}, but ${opening} has work`)
     if (tasks.length < limit) assert.ok((nextAt ?? Infinity) > now, 'nextAt is over, but nothing was given')
+  }
+
+  /** Records a step. Returns whether the token holds. */
+  recordStep(id: string, token: string, name: string, isDone: boolean): boolean {
+    const task = this.tasks.get(id)
+    if (task?.run?.token !== token) return false
+    if (task.steps.get(name) !== true) task.steps.set(name, isDone)
+    return true
+  }
+
+  /** Forgets a step of a task, and those that were recorded after it. */
+  forgetFrom({ steps }: ModelTask, name: string): void {
+    const names = [...steps.keys()]
+    if (steps.has(name)) for (const gone of names.slice(names.indexOf(name))) steps.delete(gone)
   }
 
   /** Checks the answer to a settlement, and follows it. */

@@ -19,6 +19,14 @@ export type Operation =
     }
   | { readonly op: 'settle'; readonly settlements: readonly SettlementChoice[] }
   | { readonly op: 'heartbeat'; readonly worker: string }
+  /** A step is recorded for a task that is running, or for any that ever was claimed. */
+  | {
+      readonly op: 'step'
+      readonly pick: number
+      readonly isAny: boolean
+      readonly name: string
+      readonly isDone: boolean
+    }
   /** All workers die, and one comes back once their leases have expired. */
   | { readonly op: 'die'; readonly survivor: string }
   | { readonly op: 'leave'; readonly worker: string }
@@ -32,6 +40,7 @@ export type Operation =
       readonly op: 'act'
       readonly act: 'redrive' | 'discard'
       readonly kind: string
+      readonly fromStep?: string | undefined
       readonly patch?: { readonly n: number | null } | undefined
     }
   /** Puts back what one of the bulk acts has moved. */
@@ -179,6 +188,10 @@ export function operations(): fc.Arbitrary<Operation[]> {
     },
     { weight: 4, arbitrary: fc.record({ op: op('advance'), ms: fc.nat({ max: 2000 }) }) },
     { weight: 1, arbitrary: fc.record({ op: op('advance'), ms: fc.nat({ max: LEASE_MS }) }) },
+    {
+      weight: 4,
+      arbitrary: fc.record({ op: op('step'), pick, isAny, name: fc.constantFrom('a', 'b', 'c'), isDone: fc.boolean() }),
+    },
     { weight: 2, arbitrary: fc.record({ op: op('heartbeat'), worker }) },
     { weight: 2, arbitrary: fc.record({ op: op('die'), survivor: worker }) },
     { weight: 1, arbitrary: fc.record({ op: op('leave'), worker }) },
@@ -188,6 +201,15 @@ export function operations(): fc.Arbitrary<Operation[]> {
     { weight: 1, arbitrary: fc.record({ op: op('edit'), picks, n: fc.nat({ max: 2 }) }) },
     { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constantFrom('redrive', 'discard'), kind }) },
     { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constant('redrive' as const), kind, patch }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        op: op('act'),
+        act: fc.constant('redrive' as const),
+        kind,
+        fromStep: fc.constantFrom('a', 'b'),
+      }),
+    },
     { weight: 3, arbitrary: fc.record({ op: op('undo'), pick }) },
     {
       weight: 1,

@@ -34,6 +34,7 @@ import { SETTLE } from './settle.js'
 import { SHARED_LIMITS } from './shared-limits.js'
 import { STANDING } from './standing.js'
 import { STATS } from './stats.js'
+import { STEPS } from './steps.js'
 import { TRACES } from './traces.js'
 import { WORKERS } from './workers.js'
 
@@ -68,6 +69,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   stats: STATS,
   records: RECORDS,
   traces: TRACES,
+  steps: STEPS,
   once: ONCE,
   prune: PRUNE,
   runs: RUNS,

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { addOne, claimOne, entry, LEASE_MS, lose, type StoreBehaviours, settle, start, TIMED_OUT } from './harness.js'
 
+const NOTES = { t1: { since: 1, notes: { progress: { fraction: 0.5, text: 'page 3' } } } }
 const LISTS = { kinds: ['k', 'mail'], categories: ['eu'], overruns: ['t1'] }
-const REPORT = { release: '1.8.0', host: 'web-1', grouping: '1.ab', ...LISTS }
+const REPORT = { release: '1.8.0', host: 'web-1', grouping: '1.ab', notes: NOTES, ...LISTS }
 
 /** Workers report themselves, and each attempt keeps the release of the worker that made it. */
 export const WORKERS: StoreBehaviours = {
@@ -15,6 +16,7 @@ export const WORKERS: StoreBehaviours = {
     const none = {
       grouping: undefined,
       overruns: undefined,
+      notes: undefined,
       release: undefined,
       kinds: undefined,
       categories: undefined,

@@ -55,6 +55,8 @@ export interface ClaimedTask extends TaskRecord {
    * unchanged and uncounted.
    */
   readonly isUndecided: boolean
+  /** Whether steps of it are on record. */
+  readonly hasSteps: boolean
 }
 
 /** The end of a claimed task's attempt. */

@@ -1,4 +1,5 @@
 import type { Verdict } from '../../policy/index.js'
+import type { AttemptNotes } from './attempt-notes.js'
 import type { FailureGroup } from './group-store.js'
 
 /** An attempt as the ledger keeps it: enough to recompute its decision. */
@@ -34,6 +35,8 @@ export interface AttemptEntry {
   readonly trace?: string
   /** The version of the application, as its worker reported it. */
   readonly release?: string | undefined
+  /** Its progress, its last lines, and the step that ended it. Attempts that succeed have none as a rule. */
+  readonly notes?: AttemptNotes | undefined
 }
 
 /**

@@ -122,6 +122,13 @@ export interface OperationSettings {
    */
   readonly patch?: PayloadPatch
   /**
+   * Forgets this step of each member as it moves, and the steps that were first recorded after it: they run again. Only a
+   * redrive has it. An undo does not bring them back.
+   */
+  readonly fromStep?: string
+  /** The same, of this step alone. */
+  readonly forgetStep?: string
+  /**
    * Start when all live workers of the kind report this release or a later one, and go on only while they do. The filter
    * must name the kind. Only a redrive has it.
    */

@@ -12,6 +12,7 @@ import type { COPY, THIS_COPY } from './public-store.js'
 import type { RetriedTask } from './retried-task.js'
 import type { RunStore } from './run-store.js'
 import type { ScheduleStore } from './schedule-store.js'
+import type { StepStore } from './step.js'
 import type { Storable } from './storable.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from './task.js'
 import type { StandingReader } from './task-standing.js'
@@ -175,7 +176,8 @@ export interface StoreContract
     LaneRuleReader,
     WorkerReader,
     PrunableReader,
-    StandingReader {
+    StandingReader,
+    StepStore {
   /** Marks it as a store of this copy of the package. */
   readonly [COPY]: typeof THIS_COPY
   /** Policies by their hash. */

@@ -1,3 +1,5 @@
+import type { LiveNotes } from './attempt-notes.js'
+
 /** The report of a worker about itself, with each heartbeat. */
 export interface WorkerReport {
   /** The version of the application whose code it runs. */
@@ -12,6 +14,8 @@ export interface WorkerReport {
   readonly grouping?: string | undefined
   /** The ids of running tasks whose handlers go on although they were told to end, the first 100 of them. */
   readonly overruns?: readonly string[] | undefined
+  /** What its running attempts have told of their progress, by the id of their task. */
+  readonly notes?: Readonly<Record<string, LiveNotes>> | undefined
 }
 
 /** A worker whose lease has not expired, with its last report. An absent field was not reported. */

@@ -3,6 +3,7 @@ import type { AuditPort } from '../port/task-port.js'
 import type { MemoryAuditLog } from './audit-log.js'
 import { MemoryReads } from './reads.js'
 import { MemoryRecords } from './record-port.js'
+import { MemoryStepPort } from './steps.js'
 import type { MemoryTasks } from './tasks.js'
 
 /** The primitives of a memory store. Whoever keeps the rows of a noun has its primitives too. */
@@ -12,6 +13,7 @@ export function memoryPort(tasks: MemoryTasks): Port {
     clock: tasks,
     audit: new MemoryAuditPort(audit),
     tasks,
+    steps: new MemoryStepPort(id => tasks.task(id)),
     records: new MemoryRecords(),
     lanes,
     budgets,

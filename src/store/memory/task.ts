@@ -1,6 +1,7 @@
 import { traceIdOf } from '../../telemetry/internal.js'
 import type { Settled } from '../contract/claim.js'
 import type { LedgerRow } from '../contract/ledger.js'
+import type { StepRow } from '../contract/step.js'
 import type { Cost, NewTask, TaskRecord } from '../contract/task.js'
 import { NO_FAILURES, type Standing } from '../rules/after-settlement.js'
 import type { LedgerChange } from '../rules/ledger-change.js'
@@ -22,6 +23,8 @@ export interface MemoryTask {
   /** Its cost for shared limits. */
   cost: Cost | undefined
   readonly ledger: LedgerRow[]
+  /** Its steps by name, in the order in which they were first recorded. */
+  readonly steps: Map<string, StepRow>
   /** When it was last due. Heaps are ordered by it, so it stays when the record's time is cleared. */
   dueAt: number
   /** The retry budget that it waits under, until that has let it through. */
@@ -66,6 +69,7 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     lane,
     cost,
     ledger: [],
+    steps: new Map(),
     dueAt: now,
     budget: undefined,
     lease: undefined,

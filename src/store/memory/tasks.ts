@@ -18,6 +18,7 @@ import {
 import { isCovering } from '../rules/budgets/claim-gates.js'
 import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
 import { acted } from '../rules/ledger-change.js'
+import { notesOf } from '../rules/notes-of.js'
 import { memberTally } from '../rules/operations/member-tally.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { cancellationOf, isEditable, isInPart } from '../rules/operator-acts.js'
@@ -199,10 +200,11 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     const now = this.now()
     let rescued = 0
     for (const worker of this.workers.expired()) {
-      const release = this.workers.releaseOf(worker)
+      const { release, notes = {} } = this.workers.reportOf(worker)
       for (const task of this.workers.tasksOf(worker)) {
-        const { kind, changedAt: startedAt } = task.record
-        this.end(task, afterLoss(standingOf(task), { kind, worker, startedAt, release }, now), now)
+        const { id, kind, changedAt: startedAt } = task.record
+        const claim = { kind, worker, startedAt, release, notes: notesOf(notes, id, startedAt) }
+        this.end(task, afterLoss(standingOf(task), claim, now), now)
         rescued++
       }
       this.workers.remove(worker)

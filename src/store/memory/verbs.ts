@@ -10,6 +10,7 @@ import type {
   Settlement,
 } from '../contract/claim.js'
 import { SETTLED, STALE } from '../contract/claim.js'
+import type { StepRecording } from '../contract/step.js'
 import type { Retention } from '../contract/store.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
 import { runNow } from '../port/steps.js'
@@ -20,6 +21,7 @@ import { markStopped } from '../rules/runs/mark-stopped.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
 import { judgeGates } from '../verbs/budgets.js'
 import { isOver } from './prune.js'
+import { recordStep } from './steps.js'
 import { type MemoryTask, standingOf } from './task.js'
 import type { MemoryTasks } from './tasks.js'
 
@@ -52,7 +54,9 @@ export class MemoryVerbs implements StoreVerbs {
     budgets.letRetriesThrough(now)
     queue.claim(request, now, gates, task => {
       const token = this.#tasks.start(task, worker, now)
-      tasks.push({ ...task.record, token, isFirst: task.ledger.length === 0, isUndecided: task.isUndecided })
+      const hasSteps = task.steps.size > 0
+      const isFirst = task.ledger.length === 0 && !hasSteps
+      tasks.push({ ...task.record, token, isFirst, isUndecided: task.isUndecided, hasSteps })
     })
     budgets.noteStarts(gates, now)
     const isAloneWaiting = queue.isAloneWaiting(rooms, now, gates)
@@ -76,6 +80,10 @@ export class MemoryVerbs implements StoreVerbs {
     for (const task of tasksIfDead(settlements, answers)) if (this.#tasks.add(task, now).isNew) this.#tasks.ring()
     const stopped = markStopped(answers, runs.takeStopped(), n => this.#tasks.task(settlements[n]?.id ?? '')?.lane)
     return withGates(stopped, this.#judge(now))
+  }
+
+  async recordStep(step: StepRecording): Promise<boolean> {
+    return recordStep(this.#tasks.task(step.id), step)
   }
 
   /** Judges the gates, if an end has been counted that they may have to change for. */

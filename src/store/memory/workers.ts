@@ -26,18 +26,18 @@ export class MemoryWorkers {
   }
 
   /** Keeps the report of a worker that has a lease. */
-  report(name: string, { release, kinds, categories, host, grouping, overruns }: WorkerReport): void {
+  report(name: string, { release, kinds, categories, host, grouping, overruns, notes }: WorkerReport): void {
     const worker = this.#workers.get(name)
     if (worker === undefined) return
     const beatAt = Math.floor(this.#clock.now())
     const { since = beatAt } = worker.report
     const lists = { kinds: copy(kinds), categories: copy(categories), overruns: copy(overruns) }
-    worker.report = { release, ...lists, host, grouping, since, beatAt }
+    worker.report = { release, ...lists, host, grouping, notes, since, beatAt }
   }
 
-  /** The release that a worker has reported. */
-  releaseOf(name: string): string | undefined {
-    return this.#workers.get(name)?.report.release
+  /** The last report of a worker. */
+  reportOf(name: string): WorkerReport {
+    return this.#workers.get(name)?.report ?? {}
   }
 
   /** The end of a worker's lease, on the store's clock. */

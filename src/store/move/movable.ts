@@ -5,7 +5,7 @@ import type { StoreContract } from '../contract/store.js'
 
 /**
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order
- * its rows, and the columns that are moved. A lane that is added belongs to the shared limit that matches it. A task also has the name of its lane and its `ledger`, in which the attempt
+ * its rows, and the columns that are moved. A lane that is added belongs to the shared limit that matches it. A task also has the name of its lane, its `steps` in their order and its `ledger`, in which the attempt
  * kept in the task's own row is a row like all others. The figures of groups are added up by hour.
  */
 export const SECTIONS = {
@@ -31,7 +31,7 @@ export const SECTIONS = {
     key: ['id'],
     columns: words(`
       id state priority submitted_at started_at changed_at next_at entries attempts deferrals losses undecided
-      previous_delay error_class error_code error_message failure_group reason result payload value cost traceparent
+      has_steps previous_delay error_class error_code error_message failure_group reason result payload value cost traceparent
       operation answered`),
   },
   record: { table: 'record', key: ['type', 'id'], columns: words('type id place open state') },
@@ -73,7 +73,10 @@ export type Section = keyof typeof SECTIONS
 /** The columns of a task's ledger. */
 export const ENTRY_COLUMNS = words(`
   sequence attempt started_at ended_at worker outcome delay_ms reason error_class error_code retry_after error random
-  policy category version call stack trace release before failure_group`)
+  policy category version call stack trace release before failure_group notes`)
+
+/** The columns of a task's steps. */
+export const STEP_COLUMNS = words('name done result state')
 
 /**
  * The trace of the attempt that is kept in the task's own row: if it is the only one, that of whoever enqueued the task.
@@ -88,7 +91,7 @@ export function inlineTrace(earlier: string): string {
 export function inlineEntry(earlier: string): string {
   return /* sql */ `
     entries, ran_attempt, ran_from, ran_to, task.worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    nullif(lane.category, ''), task.version, task.call, NULL, ${inlineTrace(earlier)}, task.release, NULL, NULL`
+    nullif(lane.category, ''), task.version, task.call, NULL, ${inlineTrace(earlier)}, task.release, NULL, NULL, NULL`
 }
 
 /** A row by column, in the same form for every database: flags are 0 and 1, times are milliseconds, the keys of JSON are sorted. */

@@ -78,6 +78,11 @@ async function settleNext(store: Movable, kind: string, outcomes: readonly Outco
       ...facts,
     },
   }))
+  for (const { id, token } of tasks) {
+    const done = { name: `create '🚀'`, isDone: true, result: '{"of":"\\u0000 🚀"}', state: '{"ledger":[]}' }
+    const failing = { name: 'charge', isDone: false, result: undefined, state: '{}' }
+    for (const step of [done, failing]) expect(await store.recordStep({ id, token, ...step })).toBe(true)
+  }
   const settled = await store.settle(settlements)
   expect(settled.map(({ result }) => result)).toEqual(outcomes.map(() => 'settled'))
   return tasks.map(({ id }) => id)
@@ -92,6 +97,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
     group: { id: '1-aa', kind: 'mail', code: `E ${WEIRD}`, errorName: 'E', pattern: WEIRD, frames: [WEIRD] },
     random: 0.1 + 0.2,
     policy: 'p1',
+    notes: { step: 'charge', log: [{ at: 1, text: 'quotes \' " \\ 🚀' }] },
   } as const
   const limited = { verdict: { class: 'rate_limited', code: '429', retryAfterMs: 1234 }, error: 'slow down' } as const
   await store.policies.keep('p1', '{"attempts":3}')

@@ -5,6 +5,7 @@ import type { OperationPort } from './operation-port.js'
 import type { ReadPort } from './read-port.js'
 import type { RecordPort } from './record-port.js'
 import type { RunPort } from './run-port.js'
+import type { StepPort } from './step-port.js'
 import type { AuditPort, ClockPort, TaskPort } from './task-port.js'
 
 /**
@@ -32,6 +33,7 @@ export interface Port {
   readonly clock: ClockPort
   readonly audit: AuditPort
   readonly tasks: TaskPort
+  readonly steps: StepPort
   readonly records: RecordPort
   readonly lanes: LanePort
   readonly budgets: BudgetPort

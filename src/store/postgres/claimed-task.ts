@@ -34,9 +34,10 @@ type History = [
   errorCode: string | null,
   errorMessage: string | null,
   group: string | null,
+  hasSteps: boolean,
 ]
 
-const NEVER_TRIED: History = [0, 0, 0, false, null, null, null, null, null]
+const NEVER_TRIED: History = [0, 0, 0, false, null, null, null, null, null, false]
 
 /** The tasks in these columns. */
 export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] {
@@ -44,7 +45,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
   return started.id.map((id, n) => {
     const laneId = started.lane[n] ?? 0
     const lane = lanes.get(laneId) ?? { kind: '', category: '', key: '' }
-    const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message, group] =
+    const [attempts, deferrals, losses, isUndecided, previousDelayMs, error, code, message, group, hasSteps] =
       started.history[n] ?? NEVER_TRIED
     return {
       id,
@@ -79,6 +80,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       }),
       isFirst: started.history[n] === null,
       isUndecided,
+      hasSteps,
     }
   })
 }

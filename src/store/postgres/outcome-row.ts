@@ -68,8 +68,22 @@ export function costText(cost: Cost | undefined): string | undefined {
 
 /** An attempt as the ledger keeps it. */
 function attemptRow(entry: Partial<AttemptEntry> = {}): Row {
-  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace, release } =
-    entry
+  const {
+    attempt,
+    startedAt,
+    endedAt,
+    worker,
+    verdict,
+    error,
+    stack,
+    random,
+    policy,
+    version,
+    call,
+    trace,
+    release,
+    notes,
+  } = entry
   return {
     attempt,
     began: rounded(startedAt),
@@ -87,6 +101,7 @@ function attemptRow(entry: Partial<AttemptEntry> = {}): Row {
     trace,
     release,
     failure_group: verdict && entry.group?.id,
+    notes: notes && JSON.stringify(notes),
   }
 }
 

@@ -9,6 +9,7 @@ import { PostgresOperationPort } from './operations.js'
 import { PostgresReads } from './reads.js'
 import { PostgresRecordPort } from './record-port.js'
 import { PostgresRunPort } from './runs.js'
+import { PostgresStepPort } from './steps.js'
 import { PostgresTaskPort } from './task-port.js'
 
 /** The primitives of a PostgreSQL store, for one transaction. */
@@ -17,6 +18,7 @@ export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
     clock: new PostgresClock(sql),
     audit: new PostgresAuditPort(sql),
     tasks: new PostgresTaskPort(sql, enqueues),
+    steps: new PostgresStepPort(sql),
     records: new PostgresRecordPort(sql),
     lanes: new PostgresLanePort(sql),
     budgets: new PostgresBudgetPort(sql),

@@ -24,6 +24,7 @@ import { learnFromRefusals } from './refusals.js'
 import { RunBudgets } from './run-budgets.js'
 import { Settlements } from './settle.js'
 import { Signals, type Wire } from './signals.js'
+import { StepRecords } from './steps.js'
 import { claimedBy } from './token.js'
 import type { PostgresTransaction } from './transaction.js'
 import { postgresTransactions } from './transactions.js'
@@ -70,6 +71,7 @@ export class PostgresStore extends BaseStore implements Movable {
       enqueues,
       claims: new Claims(claims, holdings),
       settlements: new Settlements(settlements, signals, ends, holdings, enqueues, judge, learn, runBudgets),
+      steps: new StepRecords(settlements),
       workers: new Workers(claims, signals, holdings),
     }
     super({
@@ -201,7 +203,9 @@ export class PostgresStore extends BaseStore implements Movable {
 
   async #close(): Promise<void> {
     const { database, claims, settlements, wire, end } = this.#parts
-    await database.inTime(Promise.all([this.#hot.enqueues.idle(), this.#hot.settlements.idle()]))
+    await database.inTime(
+      Promise.all([this.#hot.enqueues, this.#hot.settlements, this.#hot.steps].map(each => each.idle())),
+    )
     await Promise.all([database, claims, settlements].map(each => each.close()))
     this.#bell.stop()
     await wire.listener.stop()

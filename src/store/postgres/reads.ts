@@ -188,12 +188,12 @@ const PAYLOADS = /* sql */ `SELECT id, payload FROM redrive.task WHERE id = ANY 
 /** The attempt that a task succeeded with is in its own row. */
 const LEDGERS = /* sql */ `
   SELECT task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason, error_class, error_code,
-    retry_after, error, random, policy, before, failure_group, category, version, call, stack, trace, release
+    retry_after, error, random, policy, before, failure_group, category, version, call, stack, trace, release, notes
   FROM redrive.ledger WHERE task = ANY ($1::text[])
   UNION ALL
   SELECT id, entries, ran_attempt, ran_from, ran_to, worker, 'succeeded', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, (SELECT lane.category FROM redrive.lane WHERE lane.id = task.lane), version, call, NULL,
-    ${inlineTrace('redrive.ledger WHERE ledger.task = task.id')}, release
+    ${inlineTrace('redrive.ledger WHERE ledger.task = task.id')}, release, NULL
   FROM redrive.task
   WHERE id = ANY ($1::text[]) AND state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
     AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)

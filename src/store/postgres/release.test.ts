@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '4dfab6211c3083f5d01da7d93eb5fc4d87033b3fc85915d16aa1538c13b6fbc2',
+  1: 'ebd4bc257c93cf26eccc42fc355ea9f390cf368e3b4839a73dee15971d7437a1',
 }
 
 const MAX_LINES = 60

@@ -148,8 +148,13 @@ export class SettlementBatch {
   }
 }
 
-function isPlain({ verdict, error, random, policy, trace }: AttemptEntry): boolean {
+function isPlain({ verdict, error, random, policy, trace, notes }: AttemptEntry): boolean {
   return (
-    verdict === undefined && error === undefined && random === undefined && policy === undefined && trace === undefined
+    verdict === undefined &&
+    error === undefined &&
+    random === undefined &&
+    policy === undefined &&
+    trace === undefined &&
+    notes === undefined
   )
 }

@@ -1,7 +1,16 @@
 import { OptionError } from '../../policy/index.js'
 import { quoted } from '../../policy/internal.js'
 import type { Page, PageRequest } from '../contract/list.js'
-import { ENTRY_COLUMNS, inlineEntry, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
+import {
+  ENTRY_COLUMNS,
+  inlineEntry,
+  type MovedRow,
+  pageOf,
+  placeOf,
+  SECTIONS,
+  type Section,
+  STEP_COLUMNS,
+} from '../move/movable.js'
 import { answerOf, type Database, LONG } from './database.js'
 import { isStorable, mappedBefore, storable, stored } from './text.js'
 
@@ -22,7 +31,7 @@ const FREE_TEXTS = new Set([
 ])
 
 /** Booleans here, and 0 and 1 in a moved row. */
-const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output', 'open', 'answered'])
+const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output', 'open', 'answered', 'has_steps'])
 
 /** Reads a page of a section. Each row comes as JSON, so that numbers are numbers. */
 export async function exportPage(
@@ -36,7 +45,7 @@ export async function exportPage(
   const text = /* sql */ `
     SELECT row_to_json(moved)::text AS answer FROM (
       SELECT ${columns.map(column => `${table}.${column}${FLAGS.has(column) ? '::int' : ''}`).join(', ')}
-        ${section === 'task' ? LANE_AND_LEDGER : ''}
+        ${section === 'task' ? LANE_AND_HISTORY : ''}
       FROM ${SOURCES[section] ?? `redrive.${table}`}
       ${after === undefined ? '' : `WHERE (${order}) > (${place.map((_, index) => `$${index + 2}`).join(', ')})`}
       ORDER BY ${order}
@@ -66,7 +75,7 @@ function importedColumn(column: string): string {
   return column === 'category' ? `coalesce(entry.category, '')` : `entry.${column}`
 }
 
-const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
+const LANE_AND_HISTORY = /* sql */ `, lane.kind, lane.category, lane.key,
   (
     SELECT coalesce(json_agg(entry ORDER BY sequence), '[]') FROM (
       SELECT ${ENTRY_COLUMNS.map(exportedColumn).join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
@@ -75,7 +84,14 @@ const LANE_AND_LEDGER = /* sql */ `, lane.kind, lane.category, lane.key,
       WHERE state = redrive.state_succeeded() AND ran_attempt IS NOT NULL
         AND NOT EXISTS (SELECT FROM redrive.ledger WHERE ledger.task = task.id AND sequence = entries)
     ) AS entry
-  ) AS ledger`
+  ) AS ledger,
+  (
+    SELECT coalesce(json_agg(kept.row ORDER BY sequence), '[]')
+    FROM redrive.step CROSS JOIN LATERAL (
+      SELECT json_build_object('name', name, 'done', done::int, 'result', result, 'state', state) AS row
+    ) AS kept
+    WHERE step.task = task.id
+  ) AS steps`
 
 /** Adds rows that are not there yet, in one statement. Returns how many were new. */
 export async function importRows(database: Database, section: Section, rows: readonly MovedRow[]): Promise<number> {
@@ -112,10 +128,10 @@ const IMPORTS: Readonly<Record<Section, string>> = {
   policy: `WITH ${adding('policy')} ${COUNT}`,
   task: /* sql */ `
     WITH given AS MATERIALIZED (
-      SELECT own.*, more.kind, more.category, more.key, more.ledger
+      SELECT own.*, more.kind, more.category, more.key, more.ledger, more.steps
       FROM json_array_elements($1) AS given (row)
       CROSS JOIN json_populate_record(NULL::redrive.task, row) AS own
-      CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json)
+      CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json, steps json)
     ), added AS (
       INSERT INTO redrive.task (lane, failure_state, failure_at, ${SECTIONS.task.columns.join(', ')})
       SELECT lane.id, CASE WHEN ${IS_IN_GROUP} THEN ${ownColumn('state')} END, CASE WHEN ${IS_IN_GROUP} THEN given.changed_at END,
@@ -142,6 +158,12 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       SELECT given.id, ${ENTRY_COLUMNS.map(importedColumn).join(', ')}
       FROM given JOIN added USING (id)
       CROSS JOIN json_populate_recordset(NULL::redrive.ledger, given.ledger) AS entry
+    ), kept AS (
+      INSERT INTO redrive.step (task, ${STEP_COLUMNS.join(', ')})
+      SELECT given.id, ${STEP_COLUMNS.map(column => `entry.${column}`).join(', ')}
+      FROM given JOIN added USING (id)
+      CROSS JOIN json_populate_recordset(NULL::redrive.step, given.steps) WITH ORDINALITY AS entry
+      ORDER BY given.id, entry.ordinality
     ), tallied AS (
       INSERT INTO redrive.tally (lane, waiting, running, succeeded, skipped, dead, cancelled)
       SELECT added.lane,

@@ -1,4 +1,5 @@
 import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
+import type { StepRecording } from '../contract/step.js'
 import type { Retention } from '../contract/store.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
@@ -6,6 +7,7 @@ import type { Claims } from './claim.js'
 import { type Database, int4, LONG, wholeMs } from './database.js'
 import type { Enqueues } from './enqueue.js'
 import type { Settlements } from './settle.js'
+import type { StepRecords } from './steps.js'
 import type { Workers } from './workers.js'
 
 /** The parts of the hot verbs. */
@@ -14,6 +16,7 @@ export interface HotParts {
   readonly enqueues: Enqueues
   readonly claims: Claims
   readonly settlements: Settlements
+  readonly steps: StepRecords
   readonly workers: Workers
 }
 
@@ -40,6 +43,10 @@ export class PostgresVerbs implements StoreVerbs {
 
   settle(settlements: readonly Settlement[]): Promise<Settled[]> {
     return this.#parts.settlements.settle(settlements)
+  }
+
+  recordStep(step: StepRecording): Promise<boolean> {
+    return this.#parts.steps.record(step)
   }
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {

@@ -1,3 +1,4 @@
+import type { LiveNotes } from '../contract/attempt-notes.js'
 import type { Beat, Heartbeat } from '../contract/claim.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import { answerOf, type Database, type Sql, type StoreVersions, wholeMs } from './database.js'
@@ -60,6 +61,7 @@ interface WorkerRow {
   readonly host: string | null
   readonly grouping: string | null
   readonly overruns: readonly string[] | null
+  readonly notes: Readonly<Record<string, LiveNotes>> | null
 }
 
 function workerRecord({
@@ -73,6 +75,7 @@ function workerRecord({
   host,
   grouping,
   overruns,
+  notes,
 }: WorkerRow): WorkerRecord {
   return {
     name: id,
@@ -85,6 +88,7 @@ function workerRecord({
     host: host ?? undefined,
     grouping: grouping ?? undefined,
     overruns: overruns ?? undefined,
+    notes: notes ?? undefined,
   }
 }
 

@@ -6,6 +6,7 @@ import type { FailureGroup, GroupFilter, GroupMark } from '../contract/group-sto
 import type { Lane, LaneSelection } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
 import type { CountField, PageRequest, TaskFilter } from '../contract/list.js'
+import type { StepRecording } from '../contract/step.js'
 import type { OnceOptions, Retention } from '../contract/store.js'
 import type { Cost, NewTask, TaskStatus } from '../contract/task.js'
 
@@ -80,6 +81,15 @@ export function checkSettlement({ id, token, outcome, attempt, used, ifDead }: S
   if (attempt?.group !== undefined) checkGroup(attempt.group)
   if (used !== undefined) checkCost('used', used)
   ifDead?.forEach(checkNewTask)
+}
+
+export function checkStep({ id, token, name, result, state }: StepRecording): void {
+  checkName('id', id)
+  checkName('token', token)
+  checkName('name', name)
+  if (name === '') throw new OptionError('name', "The 'name' of a step must not be empty.")
+  if (result !== undefined) checkText('result', result)
+  checkText('state', state)
 }
 
 export function checkBeat({ worker, leaseMs, release, kinds = [], categories = [], host, grouping }: Beat): void {

@@ -17,8 +17,22 @@ export type LossDecision = Pick<LedgerRow, 'delayMs' | 'reason' | 'verdict' | 'e
 /** Appends an attempt, if one was made. */
 export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
   if (entry === undefined || outcome.type === 'released') return { type: 'none' }
-  const { attempt, startedAt, endedAt, worker, verdict, error, stack, random, policy, version, call, trace, release } =
-    entry
+  const {
+    attempt,
+    startedAt,
+    endedAt,
+    worker,
+    verdict,
+    error,
+    stack,
+    random,
+    policy,
+    version,
+    call,
+    trace,
+    release,
+    notes,
+  } = entry
   const row = {
     outcome: outcome.type,
     attempt,
@@ -36,12 +50,13 @@ export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): Le
     call,
     trace,
     release,
+    notes,
   }
   return { type: 'append', row }
 }
 
-/** The claim of a worker that died: who had the task, since when, and the release that the worker had reported. */
-export type LostClaim = Pick<LedgerRow, 'worker' | 'startedAt' | 'release'>
+/** The claim of a worker that died: who had the task, since when, and what the worker had reported. */
+export type LostClaim = Pick<LedgerRow, 'worker' | 'startedAt' | 'release' | 'notes'>
 
 /** Appends an attempt that died with its worker. */
 export function lost(attempt: number, claim: LostClaim, endedAt: number): LedgerChange {

@@ -1,4 +1,5 @@
 import type { Verdict } from '../../policy/index.js'
+import type { AttemptNotes } from '../contract/attempt-notes.js'
 import type { LaneLimits } from '../contract/lane.js'
 import type { Before, LedgerRow } from '../contract/ledger.js'
 import type { TaskRecord } from '../contract/task.js'
@@ -57,6 +58,8 @@ export interface EntryRow {
   /** JSON. */
   readonly before: string | null
   readonly failure_group: string | null
+  /** JSON. */
+  readonly notes: string | null
 }
 
 /** The columns of a `TaskRow`, from `task` joined with `lane`. Some may come from elsewhere. */
@@ -135,6 +138,7 @@ export function ledgerRow(row: EntryRow): LedgerRow {
     trace: row.trace ?? undefined,
     release: row.release ?? undefined,
     before: row.before === null ? undefined : (JSON.parse(row.before) as Before),
+    notes: row.notes === null ? undefined : (JSON.parse(row.notes) as AttemptNotes),
   }
 }
 

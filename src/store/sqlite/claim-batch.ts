@@ -70,7 +70,8 @@ function claimedTask(
   token: string,
   now: number,
 ): ClaimedTask {
-  const history = values === null ? NO_HISTORY : historyRow(JSON.parse(values) as HistoryValues)
+  const known = values === null ? undefined : (JSON.parse(values) as [...HistoryValues, hasSteps: number])
+  const history = known === undefined ? NO_HISTORY : historyRow(known)
   return {
     id,
     kind,
@@ -98,5 +99,6 @@ function claimedTask(
     token,
     isFirst: values === null,
     isUndecided: history.undecided === 1,
+    hasSteps: known?.[9] === 1,
   }
 }

@@ -3,9 +3,14 @@ import type { LedgerChange, LossDecision } from '../rules/ledger-change.js'
 import type { Statements } from './statements.js'
 
 /** Whether nothing was decided on an attempt and it has no trace of its own, so that its row has few columns. */
-export function isPlain({ verdict, error, random, policy, trace }: AttemptEntry): boolean {
+export function isPlain({ verdict, error, random, policy, trace, notes }: AttemptEntry): boolean {
   return (
-    verdict === undefined && error === undefined && random === undefined && policy === undefined && trace === undefined
+    verdict === undefined &&
+    error === undefined &&
+    random === undefined &&
+    policy === undefined &&
+    trace === undefined &&
+    notes === undefined
   )
 }
 
@@ -20,11 +25,12 @@ export function writeLedger(
 ): void {
   if (change.type === 'complete') statements.complete.run(...decisionColumns(change.row), task, task)
   if (change.type !== 'append') return
-  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace, release, before } = change.row
+  const { attempt, startedAt, endedAt, worker, outcome, version, call, stack, trace, release, before, notes } =
+    change.row
   const about = [version, call, stack, trace, release, group].map(value => value ?? null)
   const attempted = [attempt, startedAt, endedAt, worker, ...about, outcome]
-  const json = before === undefined ? null : JSON.stringify(before)
-  statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row), json)
+  const json = [before, notes].map(value => (value === undefined ? null : JSON.stringify(value)))
+  statements.append.run(task, entries + 1, lane, ...attempted, ...decisionColumns(change.row), ...json)
 }
 
 /** The columns from `delay_ms` to `policy`. */

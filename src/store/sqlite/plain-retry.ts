@@ -19,7 +19,12 @@ type PlainRetry = Settlement & {
 /** Whether a settlement is a plain retry, as most failures are. */
 export function isPlainRetry(settlement: Settlement): settlement is PlainRetry {
   const { outcome, attempt } = settlement
-  return outcome.type === 'retry' && attempt?.verdict?.class === 'retryable' && attempt.group !== undefined
+  return (
+    outcome.type === 'retry' &&
+    attempt?.verdict?.class === 'retryable' &&
+    attempt.group !== undefined &&
+    attempt.notes === undefined
+  )
 }
 
 /**

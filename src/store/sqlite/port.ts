@@ -13,6 +13,7 @@ import { operationStatementsOf } from './statements/operations.js'
 import { recordStatementsOf } from './statements/record-port.js'
 import type { RunStatements } from './statements/runs.js'
 import type { Statements } from './statements.js'
+import { SqliteStepPort } from './steps.js'
 import { SqliteTaskPort } from './task-port.js'
 
 /** The parts of a store that its primitives work with. */
@@ -32,6 +33,7 @@ export function sqlitePort(parts: SqliteParts): Port {
     clock: new SqliteClock(parts),
     audit: new SqliteAuditPort(parts),
     tasks: new SqliteTaskPort(parts),
+    steps: new SqliteStepPort(parts),
     records: new SqliteRecordPort(recordStatementsOf(parts.db)),
     lanes: new SqliteLanePort(parts),
     budgets: new SqliteBudgetPort(parts),

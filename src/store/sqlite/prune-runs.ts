@@ -41,8 +41,9 @@ export function pruneRuns(tables: RunTables, { endedMs, deadMs }: Retention, lim
 function forgetItems({ tasks, runs }: RunTables, { id: run }: RunState, limit: number, now: number): number {
   const book = new LaneBook(tasks)
   const items = runs.itemsToForget.all(`${run}:`, `${run};`, limit)
-  for (const { seq, lane, state, failure_group } of items) {
+  for (const { seq, lane, state, failure_group, has_steps } of items) {
     tasks.forgetLedger.run(seq)
+    if (has_steps) tasks.dropSteps.run(seq)
     tasks.forgetTask.run(seq)
     book.move(lane, statusOf(state), undefined)
     book.groups.leave(failure_group, statusOf(state), now)

@@ -51,8 +51,9 @@ function pruneTasks(
   now: number,
 ): number {
   const tasks = statements.endedBefore.all(state, before, limit)
-  for (const { seq, lane, failure_group } of tasks) {
+  for (const { seq, lane, failure_group, has_steps } of tasks) {
     statements.forgetLedger.run(seq)
+    if (has_steps) statements.dropSteps.run(seq)
     statements.forgetTask.run(seq)
     book.move(lane, statusOf(state), undefined)
     book.groups.leave(failure_group, statusOf(state), now)

@@ -103,6 +103,7 @@ export const MIGRATIONS: readonly string[] = [
       deferrals        INTEGER NOT NULL DEFAULT 0,
       losses           INTEGER NOT NULL DEFAULT 0,
       undecided        INTEGER NOT NULL DEFAULT 0,
+      has_steps        INTEGER NOT NULL DEFAULT 0,
       cancel_requested INTEGER NOT NULL DEFAULT 0,
       previous_delay   INTEGER,
       budget           INTEGER,           -- of its retries: it is budgeted until that has let it through
@@ -170,8 +171,20 @@ export const MIGRATIONS: readonly string[] = [
       error         TEXT,
       stack         TEXT,
       before        TEXT,
+      notes         TEXT,  -- JSON: progress, the last lines, the step that ended the attempt
       PRIMARY KEY (task, sequence)
     ) STRICT, WITHOUT ROWID;
+
+    -- The steps of tasks, in the order in which they were first recorded. state: the attempts, as JSON.
+    CREATE TABLE step (
+      sequence INTEGER PRIMARY KEY,
+      task     INTEGER NOT NULL,
+      name     TEXT    NOT NULL,
+      done     INTEGER NOT NULL,
+      state    TEXT    NOT NULL,
+      result   TEXT,
+      UNIQUE (task, name)
+    ) STRICT;
 
     CREATE TABLE policy (
       hash   TEXT PRIMARY KEY,
@@ -186,7 +199,7 @@ export const MIGRATIONS: readonly string[] = [
     ) STRICT;
 
     -- Each lease has its length: one that ends later than its length from now was written by a clock that was ahead. The
-    -- reports of workers: kinds, categories and overruns are JSON.
+    -- reports of workers: kinds, categories, overruns and notes are JSON.
     CREATE TABLE worker (
       id         TEXT    PRIMARY KEY,
       until      INTEGER NOT NULL,
@@ -197,6 +210,7 @@ export const MIGRATIONS: readonly string[] = [
       host       TEXT,
       grouping   TEXT,
       overruns   TEXT,
+      notes      TEXT,
       since      INTEGER,
       beat_at    INTEGER
     ) STRICT;

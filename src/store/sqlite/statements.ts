@@ -11,6 +11,7 @@ import { recordStatements } from './statements/records.js'
 import { retentionStatements } from './statements/retention.js'
 import { settleStatements } from './statements/settle.js'
 import { sharedLimitStatements } from './statements/shared-limits.js'
+import { stepStatements } from './statements/steps.js'
 import { workerStatements } from './statements/workers.js'
 
 /**
@@ -30,6 +31,7 @@ function prepare(db: Preparer) {
     ...workerStatements(db),
     ...settleStatements(db),
     ...advanceStatements(db),
+    ...stepStatements(db),
     ...laneStatements(db),
     ...sharedLimitStatements(db),
     ...budgetStatements(db),

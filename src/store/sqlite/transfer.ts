@@ -1,5 +1,14 @@
 import type { Page, PageRequest } from '../contract/list.js'
-import { ENTRY_COLUMNS, inlineEntry, type MovedRow, pageOf, placeOf, SECTIONS, type Section } from '../move/movable.js'
+import {
+  ENTRY_COLUMNS,
+  inlineEntry,
+  type MovedRow,
+  pageOf,
+  placeOf,
+  SECTIONS,
+  type Section,
+  STEP_COLUMNS,
+} from '../move/movable.js'
 import { State, statusOf } from '../rules/task-state.js'
 import type { Connection } from './driver.js'
 import { LaneBook } from './lane-book.js'
@@ -15,6 +24,7 @@ interface MovedLane extends MovedRow {
 interface MovedTask extends MovedLane {
   readonly state: number
   readonly ledger: readonly MovedRow[]
+  readonly steps: readonly MovedRow[]
 }
 
 /** Reads a page of a section. */
@@ -30,12 +40,12 @@ export function exportPage(db: Connection, section: Section, { limit, after }: P
       ORDER BY ${order}
       LIMIT ?`)
     .all(...place, limit)
-  return pageOf(section, section === 'task' ? withLedgers(db, rows) : rows, limit)
+  return pageOf(section, section === 'task' ? withHistories(db, rows) : rows, limit)
 }
 
 const LANE_OF_TASK = ', lane.kind, lane.category, lane.key, task.seq'
 
-function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
+function withHistories(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
   const ledger = db.prepare<unknown[], MovedRow>(/* sql */ `
     SELECT ${ENTRY_COLUMNS.join(', ')} FROM ledger WHERE task = :seq
     UNION ALL
@@ -43,7 +53,9 @@ function withLedgers(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
     WHERE seq = :seq AND state = 4 AND ran_attempt IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM ledger WHERE task = :seq AND sequence = entries)
     ORDER BY sequence`)
-  return tasks.map(({ seq, ...task }) => ({ ...task, ledger: ledger.all({ seq }) }))
+  const steps = db.prepare<unknown[], MovedRow>(/* sql */ `
+    SELECT ${STEP_COLUMNS.join(', ')} FROM step WHERE task = :seq ORDER BY sequence`)
+  return tasks.map(({ seq, ...task }) => ({ ...task, ledger: ledger.all({ seq }), steps: steps.all({ seq }) }))
 }
 
 /** Adds rows that do not exist yet. Returns how many were new. Within a transaction. */
@@ -74,12 +86,14 @@ function importTasks(db: Connection, lanes: LaneIds, tasks: readonly MovedTask[]
   const statements = statementsOf(db)
   const insert = inserting(db, 'task', [...SECTIONS.task.columns, 'lane'])
   const insertEntry = inserting(db, 'ledger', [...ENTRY_COLUMNS, 'task'])
+  const insertStep = inserting(db, 'step', [...STEP_COLUMNS, 'task'])
   const book = new LaneBook(statements)
-  const added = tasks.filter(({ ledger, ...task }) => {
+  const added = tasks.filter(({ ledger, steps, ...task }) => {
     const lane = lanes.of(task.kind, task.category, task.key)
     const { changes, lastInsertRowid } = insert.run({ ...task, lane })
     if (changes === 0) return false
     for (const entry of ledger) insertEntry.run({ ...entry, task: lastInsertRowid })
+    for (const step of steps) insertStep.run({ ...step, task: lastInsertRowid })
     if (task.state === State.budgeted) statements.placeBudgeted.run(lastInsertRowid)
     book.move(lane, undefined, statusOf(task.state))
     return true

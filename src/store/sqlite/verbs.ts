@@ -1,4 +1,5 @@
 import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
+import type { StepRecording } from '../contract/step.js'
 import type { Retention } from '../contract/store.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
 import { runNow, type Tx } from '../port/steps.js'
@@ -17,6 +18,7 @@ import type { SqliteParts } from './port.js'
 import { prune } from './prune.js'
 import { pruneRuns } from './prune-runs.js'
 import { settle } from './settle.js'
+import { recordStep } from './steps.js'
 import { placeOf } from './token.js'
 import type { Watchers } from './watchers.js'
 import { heartbeat, leave } from './workers.js'
@@ -78,6 +80,10 @@ export class SqliteVerbs implements StoreVerbs {
     if (settled.isRoomMade) this.#watchers.ring()
     this.#watchers.ended(settlements)
     return settled.results
+  }
+
+  recordStep(step: StepRecording): Promise<boolean> {
+    return this.#commits.write(() => recordStep(this.#parts.statements, step))
   }
 
   async heartbeat(beat: Beat): Promise<Heartbeat> {

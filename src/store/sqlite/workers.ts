@@ -1,7 +1,9 @@
+import type { LiveNotes } from '../contract/attempt-notes.js'
 import type { Beat, Heartbeat } from '../contract/claim.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import { afterLoss, afterSettlement } from '../rules/after-settlement.js'
 import { isHeld } from '../rules/lease.js'
+import { notesOf } from '../rules/notes-of.js'
 import { LaneBook } from './lane-book.js'
 import { end, standingOf } from './settle.js'
 import type { WorkerRow } from './statements/workers.js'
@@ -9,19 +11,22 @@ import type { Statements } from './statements.js'
 
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
 export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {
-  const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null, overruns } = beat
+  const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null, overruns, notes } = beat
   statements.lease.run({ worker, now: Math.ceil(now), leaseMs: Math.ceil(leaseMs) })
-  const lists = { kinds: json(kinds), categories: json(categories), overruns: json(overruns) }
+  const lists = { kinds: json(kinds), categories: json(categories), overruns: json(overruns), notes: json(notes) }
   statements.report.run({ worker, release, ...lists, host, grouping, now })
   const book = new LaneBook(statements)
   let rescued = 0
   statements.bound.run({ now: Math.ceil(now) })
   for (const dead of statements.expired.all(now)) {
-    const release = statements.releaseOf.get(dead) ?? undefined
+    const report = statements.reportOf.get(dead)
+    const release = report?.release ?? undefined
+    const notes = liveNotes(report?.notes ?? null) ?? {}
     for (const row of statements.runningOf.all(dead)) {
       rescued++
       const { kind = '' } = statements.lane.get(row.lane) ?? {}
-      const claim = { kind, worker: dead, startedAt: row.ran_from ?? now, release }
+      const startedAt = row.ran_from ?? now
+      const claim = { kind, worker: dead, startedAt, release, notes: notesOf(notes, row.id, startedAt) }
       end(statements, book, row, afterLoss(standingOf(row), claim, now), now)
     }
     statements.removeWorker.run(dead)
@@ -62,6 +67,7 @@ function workerRecord(row: WorkerRow, now: number): WorkerRecord {
     host,
     grouping,
     overruns,
+    notes,
   } = row
   return {
     name: id,
@@ -75,13 +81,18 @@ function workerRecord(row: WorkerRow, now: number): WorkerRecord {
     host: host ?? undefined,
     grouping: grouping ?? undefined,
     overruns: names(overruns),
+    notes: liveNotes(notes),
   }
 }
 
-function json(names: readonly string[] | undefined): string | null {
-  return names === undefined ? null : JSON.stringify(names)
+function json(value: object | undefined): string | null {
+  return value === undefined ? null : JSON.stringify(value)
 }
 
 function names(json: string | null): readonly string[] | undefined {
   return json === null ? undefined : (JSON.parse(json) as readonly string[])
+}
+
+function liveNotes(json: string | null): Readonly<Record<string, LiveNotes>> | undefined {
+  return json === null ? undefined : (JSON.parse(json) as Readonly<Record<string, LiveNotes>>)
 }

@@ -12,6 +12,7 @@ import { COPY, THIS_COPY } from '../contract/public-store.js'
 import type { RetriedTask } from '../contract/retried-task.js'
 import type { RunStore } from '../contract/run-store.js'
 import type { ScheduleStore } from '../contract/schedule-store.js'
+import type { StepRecording, StepRow } from '../contract/step.js'
 import type { AuditStore, PolicyStore, Retention, StoreContract, TaskVerbs } from '../contract/store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
@@ -34,6 +35,7 @@ import {
   checkPause,
   checkRetention,
   checkSettlement,
+  checkStep,
   checkText,
   checkTime,
 } from '../rules/check.js'
@@ -50,6 +52,7 @@ import { cancelOnRecord, discardOnRecord, editOnRecord } from './tasks.js'
 /** The verbs that each store carries out in its own way: hot ones, and `prune`, which knows every table. */
 export interface StoreVerbs extends Omit<TaskVerbs, 'watch'> {
   prune(keep: Retention, limit: number): Promise<number>
+  recordStep(step: StepRecording): Promise<boolean>
 }
 
 /** Calls those who watch a store. It is rung after a commit. */
@@ -131,6 +134,16 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   async heartbeat(beat: Beat): Promise<Heartbeat> {
     checkBeat(beat)
     return this.#verbs.heartbeat(beat)
+  }
+
+  async recordStep(step: StepRecording): Promise<boolean> {
+    checkStep(step)
+    return this.#verbs.recordStep(step)
+  }
+
+  async steps(id: string): Promise<StepRow[]> {
+    checkName('id', id)
+    return [...(await this.#read(tx => tx.steps.of(id)))]
   }
 
   async cancelled(worker: string): Promise<readonly string[]> {

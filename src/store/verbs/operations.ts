@@ -7,6 +7,7 @@ import type {
   OperationAct,
   OperationMember,
   OperationRecord,
+  OperationSettings,
   OperationStep,
   OperationStore,
   OperationTally,
@@ -15,6 +16,7 @@ import type {
   TakenOperation,
   TaskSet,
 } from '../contract/operation-store.js'
+import type { ForgottenSteps } from '../contract/step.js'
 import type { PayloadEdit } from '../port/operation-port.js'
 import type { RecordPlace, StoredRecord } from '../port/record-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
@@ -239,10 +241,15 @@ function* act(tx: Tx, state: OperationState, ids: readonly string[], now: number
   const part = partOf(state)
   if (ids.length === 0) return []
   switch (state.act) {
-    case 'redrive':
-      return part.patch === undefined
-        ? yield* redriveTasks(tx, ids, by, now, part)
-        : yield* redrivePatched(tx, ids, by, now, part, part.patch)
+    case 'redrive': {
+      const moved: string[] =
+        part.patch === undefined
+          ? yield* redriveTasks(tx, ids, by, now, part)
+          : yield* redrivePatched(tx, ids, by, now, part, part.patch)
+      const forgotten = forgottenSteps(state.settings)
+      if (forgotten !== undefined) yield* tx.steps.forget(moved, forgotten)
+      return moved
+    }
     case 'discard':
       return yield* tx.tasks.discard(ids, by, now, part)
     case 'cancel':
@@ -251,6 +258,12 @@ function* act(tx: Tx, state: OperationState, ids: readonly string[], now: number
     case 'requeue':
       return []
   }
+}
+
+/** The steps that a redrive forgets. */
+function forgottenSteps({ fromStep, forgetStep }: OperationSettings): ForgottenSteps | undefined {
+  const name = fromStep ?? forgetStep
+  return name === undefined ? undefined : { name, isAndLater: fromStep !== undefined }
 }
 
 /** Redrives tasks with another payload each. Leaves items of runs alone, and payloads that cannot be patched. */

@@ -50,7 +50,7 @@ BEGIN
       CASE WHEN outcome = 'succeeded' THEN result END,
       is_lost, is_recorded, is_decision, attempt, began, ended, worker, CASE WHEN redrive.waits_again(outcome) THEN round(delay) END,
       CASE WHEN outcome IN ('dead', 'skipped', 'succeeded') THEN reason END,
-      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release, notes,
       operation, answered, last_group, is_failure,
       CASE WHEN is_failure THEN failure_group WHEN NOT is_cleared THEN last_group END
     )::redrive.ended_attempt)
@@ -89,10 +89,10 @@ BEGIN
     FROM one WHERE next_at IS NOT NULL
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, delay_ms, reason,
-      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release, notes,
       failure_group)
     SELECT id, entries, attempt, began, ended, worker, CASE WHEN is_lost THEN 'lost' ELSE outcome END, delay_ms, reason,
-      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release,
+      error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release, notes,
       CASE WHEN is_failure THEN failure_group END
     FROM one WHERE is_recorded
   ), listed AS (

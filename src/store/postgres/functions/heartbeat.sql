@@ -5,6 +5,19 @@ BEGIN
 END
 $$;
 
+-- The notes of the attempt at a task that began at a time, as its worker last reported them, as JSON. The same as `notesOf` of
+-- src/store/rules/notes-of.ts.
+CREATE OR REPLACE FUNCTION redrive.notes_of(of_worker text, of_task text, began bigint) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (
+    SELECT live.note ->> 'notes'
+    FROM redrive.worker CROSS JOIN LATERAL (SELECT worker.notes -> of_task) AS live (note)
+    WHERE worker.id = of_worker AND (live.note ->> 'since')::bigint = began
+  );
+END
+$$;
+
 -- Takes tasks from a worker: those of its claims up to `as_of`, save the claims in `known_claims`. They go back as
 -- `released`, at no cost, or as `lost`, since the worker died. A task that somebody has locked, such as a handler in
 -- its own transaction, is left for the next time. Also deletes the claims of which nothing runs any more. Returns the
@@ -22,7 +35,7 @@ BEGIN
     -- A task that was claimed for the decision on its loss had not been started.
     'type', CASE WHEN undecided THEN 'released' ELSE as_type END,
     'attempt', attempts + 1, 'began', at, 'ended', now_ms, 'worker', gone, 'release', redrive.release_of(gone),
-    'failure_group', redrive.lost_group(kind) -> 'id'
+    'notes', redrive.notes_of(gone, id, at), 'failure_group', redrive.lost_group(kind) -> 'id'
   )), json_agg(redrive.lost_group(kind)) FILTER (WHERE kind IS NOT NULL) INTO runs, groups
   FROM (
     SELECT task.id, task.round, task.undecided, task.attempts, greatest(claim.at, task.changed_at) AS at,
@@ -61,17 +74,18 @@ BEGIN
 END
 $$;
 
--- Renews a worker's lease, and keeps its report: JSON of {release, kinds, categories, host, grouping, overruns}, or NULL if there is none.
+-- Renews a worker's lease, and keeps its report: JSON of {release, kinds, categories, host, grouping, overruns, notes}, or NULL if there is none.
 CREATE OR REPLACE FUNCTION redrive.renew(by_worker text, lease_until bigint, report json, now_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO redrive.worker AS known (id, until, release, kinds, categories, host, grouping, overruns, since, beat_at)
-  SELECT by_worker, lease_until, release, kinds, categories, host, told.grouping, overruns, now_ms, now_ms
+  INSERT INTO redrive.worker AS known (id, until, release, kinds, categories, host, grouping, overruns, notes, since, beat_at)
+  SELECT by_worker, lease_until, release, kinds, categories, host, told.grouping, overruns, told.notes, now_ms, now_ms
   FROM json_to_record(coalesce(report, '{}')) AS told (
-    release text, kinds text[], categories text[], host text, grouping text, overruns text[])
+    release text, kinds text[], categories text[], host text, grouping text, overruns text[], notes json)
   ON CONFLICT (id) DO UPDATE
   SET until = greatest(known.until, excluded.until), release = excluded.release, kinds = excluded.kinds,
     categories = excluded.categories, host = excluded.host, grouping = excluded.grouping, overruns = excluded.overruns,
+    notes = excluded.notes,
     since = coalesce(known.since, excluded.since), beat_at = excluded.beat_at;
 END
 $$;

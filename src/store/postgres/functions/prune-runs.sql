@@ -14,6 +14,8 @@ BEGIN
     DELETE FROM redrive.task WHERE id = ANY (ids) RETURNING id, lane, state, failure_group, failure_state
   ), deleted_entry AS (
     DELETE FROM redrive.ledger WHERE task = ANY (ids)
+  ), deleted_step AS (
+    DELETE FROM redrive.step WHERE task = ANY (ids)
   ), dequeued AS (
     DELETE FROM redrive.waiting WHERE ctid = ANY (places)
   ), deleted_output AS (

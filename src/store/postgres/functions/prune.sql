@@ -19,9 +19,12 @@ BEGIN
       DELETE FROM redrive.ended WHERE ctid = place;
     END IF;
     WITH deleted_task AS (
-      DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane, failure_group
+      DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane, failure_group, has_steps
     ), deleted_entry AS (
       DELETE FROM redrive.ledger USING deleted_task WHERE ledger.task = ANY (ARRAY[deleted_task.id])
+    ), deleted_step AS (
+      DELETE FROM redrive.step USING deleted_task
+      WHERE deleted_task.has_steps AND step.task = ANY (ARRAY[deleted_task.id])
     ), left_group AS (
       INSERT INTO redrive.group_tally (failure_group, hour, dead)
       SELECT failure_group, 0, -count(*) FROM deleted_task

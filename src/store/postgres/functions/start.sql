@@ -16,9 +16,9 @@ BEGIN
   ), started_task AS MATERIALIZED (
     SELECT task.id, task.lane, task.round, task.priority, task.submitted_at, task.started_at, task.payload,
       task.value, task.advances, task.traceparent,
-      CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL THEN json_build_array(
+      CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL OR task.has_steps THEN json_build_array(
         task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
-        task.error_code, task.error_message, task.failure_group) END AS history
+        task.error_code, task.error_message, task.failure_group, task.has_steps) END AS history
     FROM dequeued JOIN redrive.task ON task.id = ANY (ARRAY[dequeued.task])
     ORDER BY dequeued.number
   ), new_claim AS (

@@ -157,6 +157,7 @@ CREATE TABLE redrive.task (
   deferrals        int      NOT NULL DEFAULT 0,
   losses           int      NOT NULL DEFAULT 0,
   undecided        boolean  NOT NULL DEFAULT false,
+  has_steps        boolean  NOT NULL DEFAULT false,
   cancel_requested boolean  NOT NULL DEFAULT false,
   previous_delay   bigint,
   error_class      text,
@@ -244,7 +245,7 @@ CREATE VIEW redrive.standing AS
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
     task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
     task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result, task.payload,
-    task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered,
+    task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered, task.has_steps,
     CASE WHEN task.state NOT IN (4, 5) THEN task.failure_group END AS failure_group  -- succeeded, skipped
   FROM redrive.task
   LEFT JOIN LATERAL (
@@ -287,7 +288,19 @@ CREATE TABLE redrive.ledger (
   release       text,
   before        text,
   failure_group text COLLATE "C",
+  notes         text,  -- JSON: progress, the last lines, the step that ended the attempt
   PRIMARY KEY (task, sequence)
+);
+
+-- The steps of tasks, in the order in which they were first recorded. `state` is JSON: the attempts.
+CREATE TABLE redrive.step (
+  sequence bigint GENERATED ALWAYS AS IDENTITY,
+  task     text COLLATE "C" NOT NULL,
+  name     text COLLATE "C" NOT NULL,
+  done     boolean NOT NULL,
+  result   text,
+  state    text    NOT NULL,
+  PRIMARY KEY (task, name)
 );
 
 CREATE TABLE redrive.policy (
@@ -314,6 +327,7 @@ CREATE TABLE redrive.worker (
   host       text,
   grouping   text,    -- the algorithm and the rules by which it groups failures
   overruns   text[],  -- running tasks whose handlers go on although they were told to end
+  notes      json,    -- what running attempts have told of their progress, by task
   since      bigint,
   beat_at    bigint
 ) WITH (fillfactor = 50);

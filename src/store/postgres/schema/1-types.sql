@@ -41,7 +41,8 @@ CREATE TYPE redrive.outcome AS (
   call          text,
   trace         text,
   release       text,
-  failure_group text
+  failure_group text,
+  notes         text
 );
 
 -- An attempt that has ended, with its task as that leaves it.
@@ -86,6 +87,7 @@ CREATE TYPE redrive.ended_attempt AS (
   stack          text,
   trace          text,
   release        text,
+  notes          text,
   operation      text,
   answered       boolean,
   last_group     text,      -- of the task before

@@ -10,7 +10,7 @@ import {
   type OutsideSet,
   type PayloadPatch,
 } from '../../contract/operation-store.js'
-import { checkDiscard, checkFilter, checkIds, checkPerson, checkText, checkTime } from '../check.js'
+import { checkDiscard, checkFilter, checkIds, checkName, checkPerson, checkText, checkTime } from '../check.js'
 import { isOutside } from './operation-rules.js'
 import { patchText } from './patch-payload.js'
 
@@ -18,6 +18,8 @@ import { patchText } from './patch-payload.js'
 
 const SETTINGS: KnownOptions<OperationSettings> = {
   patch: '',
+  fromStep: '',
+  forgetStep: '',
   fixedIn: 'object',
   canary: '',
   stopAbove: '',
@@ -40,10 +42,22 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
     throw new OptionError('canary', `Only a redrive can have a canary: a ${act} makes no attempts.`)
   checkFixedIn(act, set, settings.fixedIn)
   checkPatch(act, settings.patch)
+  checkForgotten(act, settings)
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1))
     throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
   checkPositive('answerWithinMs', answerWithinMs)
+}
+
+/** Checks the steps that an operation forgets. */
+function checkForgotten(act: OperationAct, { fromStep, forgetStep }: OperationSettings): void {
+  const step = fromStep ?? forgetStep
+  if (step === undefined) return
+  const option = fromStep === undefined ? 'forgetStep' : 'fromStep'
+  checkName(option, step)
+  if (act !== 'redrive') throw new OptionError(option, `Only a redrive can forget steps, and not a ${act}.`)
+  if (fromStep !== undefined && forgetStep !== undefined)
+    throw new OptionError('forgetStep', "Pass 'fromStep' or 'forgetStep', but only one of them.")
 }
 
 export function checkSet(act: OperationAct, set: OperationSet): void {

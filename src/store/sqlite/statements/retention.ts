@@ -11,9 +11,9 @@ export function retentionStatements(db: Preparer) {
   return {
     endedBefore: db.prepare<
       [number, number, number],
-      { seq: number; lane: number; failure_group: string | null }
+      { seq: number; lane: number; failure_group: string | null; has_steps: number }
     >(/* sql */ `
-      SELECT seq, lane, failure_group FROM task INDEXED BY task_ended
+      SELECT seq, lane, failure_group, has_steps FROM task INDEXED BY task_ended
       WHERE state = ? AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= ?
       ORDER BY changed_at
       LIMIT ? + 0`),

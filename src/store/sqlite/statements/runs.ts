@@ -157,9 +157,9 @@ function prepare(db: Preparer) {
       .pluck(),
     itemsToForget: db.prepare<
       [string, string, number],
-      { seq: number; lane: number; state: number; failure_group: string | null }
+      { seq: number; lane: number; state: number; failure_group: string | null; has_steps: number }
     >(/* sql */ `
-      SELECT seq, lane, state, failure_group FROM task WHERE id > ? AND id < ? AND lane >= ${FIRST_RUN_LANE} LIMIT ? + 0`),
+      SELECT seq, lane, state, failure_group, has_steps FROM task WHERE id > ? AND id < ? AND lane >= ${FIRST_RUN_LANE} LIMIT ? + 0`),
     forgetPositions: db.prepare(/* sql */ `
       DELETE FROM run_item WHERE run = :run AND position IN (
         SELECT position FROM run_item WHERE run = :run LIMIT :limit + 0

@@ -82,8 +82,8 @@ export function settleStatements(db: Preparer) {
     append: db.prepare(/* sql */ `
       INSERT INTO ledger (task, sequence, category, attempt, started_at, ended_at, worker, version, call, stack, trace,
                           release, failure_group, outcome, delay_ms, reason, error_class, error_code, retry_after, error,
-                          random, policy, before)
-      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+                          random, policy, before, notes)
+      VALUES (?, ?, ${CATEGORY}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
     complete: db.prepare(/* sql */ `
       UPDATE ledger
       SET delay_ms = ?, reason = ?, error_class = ?, error_code = ?, retry_after = ?, error = ?, random = ?, policy = ?

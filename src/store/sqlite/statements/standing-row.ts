@@ -28,7 +28,7 @@ export const HISTORY_COLUMNS = /* sql */ `
   attempts, deferrals, losses, undecided, previous_delay, error_class, error_code, error_message, failure_group`
 
 /** The history in the columns of `HISTORY_COLUMNS`. */
-export function historyRow(values: HistoryValues): HistoryRow {
+export function historyRow(values: readonly [...HistoryValues, ...unknown[]]): HistoryRow {
   return {
     attempts: values[0],
     deferrals: values[1],

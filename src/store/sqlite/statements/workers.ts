@@ -1,7 +1,7 @@
 import type { Preparer } from '../driver.js'
 import { STANDING_COLUMNS, type StandingRow } from './standing-row.js'
 
-/** A worker with its report: `kinds`, `categories` and `overruns` are JSON. */
+/** A worker with its report: `kinds`, `categories`, `overruns` and `notes` are JSON. */
 export interface WorkerRow {
   readonly id: string
   readonly until: number
@@ -14,6 +14,7 @@ export interface WorkerRow {
   readonly host: string | null
   readonly grouping: string | null
   readonly overruns: string | null
+  readonly notes: string | null
 }
 
 /** Keeps the leases and reports of workers. */
@@ -30,10 +31,11 @@ export function workerStatements(db: Preparer) {
     report: db.prepare(/* sql */ `
       UPDATE worker
       SET release = :release, kinds = :kinds, categories = :categories, host = :host, grouping = :grouping,
-          overruns = :overruns, since = ifnull(since, :now), beat_at = :now
+          overruns = :overruns, notes = :notes, since = ifnull(since, :now), beat_at = :now
       WHERE id = :worker`),
     workers: db.prepare<[number], WorkerRow>(/* sql */ `SELECT * FROM worker WHERE until > ? ORDER BY id`),
-    releaseOf: db.prepare<[string], string | null>(/* sql */ `SELECT release FROM worker WHERE id = ?`).pluck(),
+    reportOf: db.prepare<[string], { readonly release: string | null; readonly notes: string | null }>(/* sql */ `
+      SELECT release, notes FROM worker WHERE id = ?`),
     prolong: db.prepare(/* sql */ `UPDATE worker SET until = :until WHERE id = :worker AND until < :before`),
     expired: db.prepare<[number], string>(/* sql */ `SELECT id FROM worker WHERE until <= ?`).pluck(),
     removeWorker: db.prepare(/* sql */ `DELETE FROM worker WHERE id = ?`),

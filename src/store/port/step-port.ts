@@ -1,0 +1,9 @@
+import type { ForgottenSteps, StepRow } from '../contract/step.js'
+
+/** The primitives of steps, beside `recordStep`, which is a hot verb. */
+export interface StepPort {
+  /** The steps of a task, in the order in which they were first recorded. */
+  of(id: string): readonly StepRow[]
+  /** Forgets steps of tasks. Returns how many. */
+  forget(ids: readonly string[], steps: ForgottenSteps): number
+}
