@@ -31,8 +31,8 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Preset presetNamed presets`,
   'redrive/task': `
-    DeadLetter Death DeclareOptions DeclaredSchedule DeclaredTask EnqueueOptions Later LeaseLostError Outage PayloadError
-    RateInput ResultError RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext
+    DeadLetter Death DeclareOptions DeclaredSchedule DeclaredTask DrainOptions DrainResult EnqueueOptions Later
+    LeaseLostError Outage PayloadError RateInput ResultError RetentionOptions Skip StandardSchema Task TaskBudget TaskCancelledError TaskContext
     TaskDefinition TaskHandler TaskKindError TaskLimits TaskNotFoundError TaskNotSucceededError TaskOptions
     TaskQueue TaskQueueOptions TaskResultOptions Worker WorkerOptions WorkerStoppedError declareTask defineTask
     later skip storeAudit`,

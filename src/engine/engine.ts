@@ -10,16 +10,14 @@ import {
   type Heartbeat,
   runsAlone,
   type Settlement,
-  type SlotRecord,
   type StoreContract,
-  slotRunId,
   type WorkerReport,
 } from '../store/internal.js'
 import type { Sink } from '../telemetry/index.js'
-import { emit } from '../telemetry/internal.js'
 import { type Clock, queueClock } from '../time/index.js'
 import { Bell } from './bell.js'
 import { CancelWatch } from './cancel-watch.js'
+import { Drain, type DrainOptions, type DrainResult } from './drain.js'
 import { Duties, type Duty } from './duties.js'
 import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
@@ -37,6 +35,7 @@ import { StageFlow } from './stage-flow.js'
 import { type ClaimTimes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
 import { toMs } from './to-ms.js'
 import type { WorkKind } from './work-kind.js'
+import { WorkerNews } from './worker-news.js'
 
 /** Settings of a worker, but for its work. */
 export interface EngineSettings {
@@ -127,8 +126,11 @@ export class Engine {
   readonly #cancelWatch: CancelWatch
   readonly #environment: TaskEnvironment
   readonly #attempts = new Set<TaskAttempt>()
+  readonly #news: WorkerNews
+  readonly #schedules: ScheduleDuty
+  /** Set if it runs only what is due. */
+  #drain: Drain | undefined
   #isMakingRoom = false
-  #hasLostLease = false
   #isBehind = false
   /** Whether the store has changed since the last claim was sent. */
   #hasChanged = false
@@ -150,6 +152,7 @@ export class Engine {
     this.#graceMs = toMs('grace', options.grace ?? '10s')
     this.#clock = clock
     this.#bell = new Bell(clock)
+    this.#news = new WorkerNews(this.name, clock, sink)
     this.#outages = new Outages(options.onOutage, () => this.#ending.hasBegun)
     this.#settler = new Settler(store, clock, this.#outages, {
       onAnswer: (settlement, answer, sentAt) => {
@@ -158,15 +161,16 @@ export class Engine {
       },
       onLocked: settlement => this.#flow.locked(settlement),
       onSettled: () => {
-        // Once everything is on record, a run may be over: see whether there is more to claim.
-        if (this.#isBehind || (this.#rooms.stages.length > 0 && this.#isIdle)) this.#bell.ring()
+        // Once everything is on record, a run or a drain may be over: see whether there is more to claim.
+        const mayBeOver = this.#drain !== undefined || this.#rooms.stages.length > 0
+        if (this.#isBehind || (mayBeOver && this.#isIdle)) this.#bell.ring()
         this.runs.batchSettled()
       },
     })
     this.grouping = new GroupingDuty(store, this.name)
     const operations = new OperationDuty(store, this.name, kinds, clock, options.outside)
-    const schedules = new ScheduleDuty(store.schedules, clock, slot => this.#slotEnded(slot))
-    const drivers = options.isDriver === false ? [] : [operations, schedules]
+    this.#schedules = new ScheduleDuty(store.schedules, clock, slot => this.#news.slotEnded(slot))
+    const drivers = options.isDriver === false ? [] : [operations, this.#schedules]
     this.#duties = new Duties([...drivers, this.grouping, ...duties])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
@@ -175,7 +179,7 @@ export class Engine {
     this.#pulse = new Pulse(store, () => ({ ...beat, ...this.#report() }), this.#leaseMs, clock, {
       onBeat: heartbeat => this.#onBeat(heartbeat),
       onLeaseLost: () => {
-        this.#leaseLost()
+        this.#news.leaseLost(this.#attempts.size)
         this.#flow.release()
         for (const attempt of this.#attempts) attempt.callOff(new LeaseLostError(this.name))
       },
@@ -223,6 +227,21 @@ export class Engine {
     return this.#ending.stop()
   }
 
+  /** Runs what is due, and stops. Rejects if it was started already, and if it cannot go on. */
+  async drain(options: DrainOptions): Promise<DrainResult> {
+    if (this.#starting !== undefined) throw this.#hasStarted()
+    const drain = new Drain(options, this.#clock)
+    this.#drain = drain
+    try {
+      await this.start()
+      const ended = await Promise.race([drain.over, this.stopped.then(() => 'stopped' as const)])
+      await this.stop()
+      return drain.result(ended)
+    } finally {
+      drain.close()
+    }
+  }
+
   async #getReady(): Promise<void> {
     await this.grouping.load()
     await this.#pulse.beat()
@@ -234,6 +253,7 @@ export class Engine {
     this.#pulse.start()
     if (this.#rooms.stages.length > 0) this.runs.start()
     this.#janitor.start()
+    if (this.#drain !== undefined) await this.#schedules.fired()
     this.#looping = this.#loop()
   }
 
@@ -258,12 +278,13 @@ export class Engine {
     if (this.#isIdle) this.#isMakingRoom = false
     // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
     this.#isBehind = this.#settler.unsettled > this.#rooms.maxUnsettled
-    const { rooms, limit } = this.#rooms.free(this.#attempts.size, kind => this.#runningOf(kind))
-    const hasRoom = limit > 0 && !this.#isMakingRoom && !this.#isBehind
+    const wasQuiet = this.#isQuiet
+    const { rooms, limit } = this.#freeRooms()
     this.#hasChanged = false
-    const claimed = hasRoom ? await this.#claim(rooms, limit) : undefined
+    const claimed = limit > 0 ? await this.#claim(rooms, limit) : undefined
     if (claimed === undefined) return Infinity
     const { tasks, now, nextAt, isAloneWaiting } = claimed.claim
+    this.#drain?.answered(claimed.claim, wasQuiet)
     // An empty claim need not write anything.
     if (tasks.length > 0) this.#pulse.renewed(claimed.sentAt)
     for (const task of tasks) this.#begin(task, { now, sentAt: claimed.sentAt })
@@ -271,9 +292,17 @@ export class Engine {
     if (this.#hasChanged && tasks.length > 0) this.#cancelWatch.ring()
     if (isAloneWaiting || tasks.some(runsAlone)) this.#makeRoom()
     if (tasks.length === limit || this.#rooms.hasFilledReserve(rooms, tasks)) return 0
-    if (tasks.length === 0 && this.#isIdle && this.#settler.unsettled === 0) this.runs.idle()
+    if (tasks.length === 0 && this.#isQuiet) this.runs.idle()
     if (nextAt === undefined) return Infinity
     return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)
+  }
+
+  /** Where it may start tasks, and how many. */
+  #freeRooms(): ReturnType<Rooms['free']> {
+    if (this.#isQuiet) this.#drain?.quiet()
+    const { rooms, limit } = this.#rooms.free(this.#attempts.size, kind => this.#runningOf(kind))
+    if (this.#isMakingRoom || this.#isBehind) return { rooms, limit: 0 }
+    return { rooms, limit: Math.min(limit, this.#drain?.places ?? limit) }
   }
 
   #runningOf(kind: string): number {
@@ -284,6 +313,11 @@ export class Engine {
 
   get #isIdle(): boolean {
     return this.#attempts.size === 0 && this.#rooms.areStagesEmpty
+  }
+
+  /** Whether nothing is running, and everything is on record. */
+  get #isQuiet(): boolean {
+    return this.#isIdle && this.#settler.unsettled === 0
   }
 
   #makeRoom(): void {
@@ -306,6 +340,9 @@ export class Engine {
   }
 
   #begin(task: ClaimedTask, claim: ClaimTimes): void {
+    const { id, token, isUndecided } = task
+    // It was stopped while it waited for the answer to its claim.
+    if (this.#ending.hasBegun && !isUndecided) return this.#add({ id, token, outcome: { type: 'released' } })
     const stage = this.#rooms.stage(task.kind, task.category)
     if (stage === undefined) this.#run(task, this.#rooms.plainKind(task), claim)
     else this.#flow.enter(stage, task, claim)
@@ -319,6 +356,7 @@ export class Engine {
 
   #settle(attempt: TaskAttempt, settlement: Settlement): void {
     this.#attempts.delete(attempt)
+    this.#drain?.settled(attempt.task, settlement.outcome)
     const stage = this.#rooms.stage(attempt.task.kind, attempt.task.category)
     this.#add(stage === undefined ? settlement : this.#flow.leave(stage, attempt.task, settlement))
   }
@@ -335,44 +373,17 @@ export class Engine {
   }
 
   #onBeat({ cancelled, rescued }: Heartbeat): void {
-    this.#hasLostLease = false
+    this.#news.beat()
     this.#cancel(cancelled)
     this.#duties.beat()
     if (rescued > 0) this.#bell.ring()
   }
 
-  /** Tells the sink, once until the store takes a beat again. */
-  #leaseLost(): void {
-    const { sink } = this.#environment
-    if (sink === undefined || this.#hasLostLease) return
-    this.#hasLostLease = true
-    const work = { kind: 'worker', id: this.name, name: this.name } as const
-    emit(sink, { type: 'lease_lost', work, at: this.#clock.now(), running: this.#attempts.size })
-  }
-
-  #slotEnded({ schedule, slot, until, end, reason, at }: SlotRecord): void {
-    const { sink } = this.#environment
-    if (sink === undefined) return
-    const work = { kind: 'schedule', id: slotRunId(schedule, slot), name: schedule } as const
-    const details = { slot, ...(until !== undefined && { until }), end, ...(reason !== undefined && { reason }) }
-    emit(sink, { type: 'slot_ended', work, at, ...details })
-  }
-
-  /** Tells the sink of gates that a settlement of this worker has opened or closed. */
   #gatesChanged(gates: readonly GateChange[]): void {
-    const { sink } = this.#environment
-    for (const { kind, category, gate } of gates) {
-      const isOpened = gate.state !== 'closed'
+    for (const change of gates) {
       // Items that wait for a slot have not started, and must not.
-      if (isOpened) this.#flow.release()
-      if (sink === undefined) continue
-      const work = { kind: 'worker', id: this.name, name: this.name } as const
-      const scope = { taskKind: kind, ...(category !== undefined && { category }) }
-      const { until, holds, cause } = gate
-      const at = this.#clock.now()
-      if (!isOpened || until === undefined || cause === undefined)
-        emit(sink, { type: 'gate_closed', work, at, ...scope })
-      else emit(sink, { type: 'gate_opened', work, at, ...scope, until, holds, ...cause })
+      if (change.gate.state !== 'closed') this.#flow.release()
+      this.#news.gateChanged(change)
     }
   }
 
@@ -411,6 +422,11 @@ export class Engine {
       this.#settler.flush().catch(failure => this.#ending.fail(failure))
       await this.#bell.wait(leftMs)
     }
+  }
+
+  #hasStarted(): RedriveError {
+    const advice = 'Call drain() in place of start(), once for each worker.'
+    return new RedriveError('worker_started', `The worker '${this.name}' was started already. ${advice}`)
   }
 
   #isStopped(): RedriveError {

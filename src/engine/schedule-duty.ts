@@ -37,6 +37,11 @@ export class ScheduleDuty implements Duty, Sleeper {
     this.wake()
   }
 
+  /** Resolves once everything is fired that was due when it was last woken. */
+  fired(): Promise<void> {
+    return this.#firing ?? Promise.resolve()
+  }
+
   wake(): void {
     this.#disarm()
     if (this.#isStopped) return

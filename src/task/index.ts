@@ -1,5 +1,12 @@
 export type { Outage } from '../attempt/index.js'
-export { LeaseLostError, type RetentionOptions, TaskCancelledError, WorkerStoppedError } from '../engine/internal.js'
+export {
+  type DrainOptions,
+  type DrainResult,
+  LeaseLostError,
+  type RetentionOptions,
+  TaskCancelledError,
+  WorkerStoppedError,
+} from '../engine/internal.js'
 export type { Death } from './death.js'
 export type { DeclaredSchedule } from './declare-schedules.js'
 export { type DeclaredTask, type DeclareOptions, declareTask } from './declare-task.js'

@@ -1,4 +1,10 @@
-import { Engine, type EngineSettings, type WorkSource } from '../engine/internal.js'
+import {
+  type DrainOptions,
+  type DrainResult,
+  Engine,
+  type EngineSettings,
+  type WorkSource,
+} from '../engine/internal.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Store } from '../store/index.js'
 import { contractOf } from '../store/internal.js'
@@ -84,6 +90,23 @@ export class Worker {
   async start(): Promise<void> {
     await this.#declare()
     await this.#engine.start()
+  }
+
+  /**
+   * Runs what is due, and stops: for serverless functions, and for the cron of another system. In place of `start()`, once for
+   * each worker. It ends when nothing is due any more, at the deadline, or when it has claimed `max` tasks, and leaves the
+   * worker stopped. It waits for tasks that are running; after the deadline, for the grace period.
+   *
+   * ```ts
+   * const { ran, failed, ended } = await new Worker(store, { tasks }).drain({ deadline: '50s' })
+   * ```
+   *
+   * Due is what a worker could start now or within a second. Retries and new tasks that become due meanwhile are run too.
+   * Tasks that are due later, paused, or held by a rate limit or a budget are left to the next drain.
+   */
+  async drain(options: DrainOptions = {}): Promise<DrainResult> {
+    await this.#declare()
+    return this.#engine.drain(options)
   }
 
   /** Stops claiming, lets running tasks end within the grace period, and hands the rest back. */

@@ -246,6 +246,49 @@ describe('a worker that stops when nothing is left', () => {
   })
 })
 
+describe('a worker that drains', () => {
+  const drain = (...flags: string[]) => redrive(['worker', 'tasks.ts', '--drain', '--output', 'json', ...flags])
+
+  it('runs what is due, with its retries, and leaves the rest', async () => {
+    await enqueue(
+      { kind: 'works', payload: '{}' },
+      { kind: 'flaky', payload: '{}' },
+      { kind: 'works', payload: '{}', runAt: Date.now() + 3_600_000 },
+    )
+    const { code, err, json } = await drain()
+    expect({ code, json: json() }).toEqual({
+      code: 0,
+      json: { succeeded: 2, retries: 2, deferrals: 0, dead: 0, ended: 'empty' },
+    })
+    expect(err).toContain('Nothing is due any more.\nStopped: 2 succeeded')
+    expect(await count()).toMatchObject({ succeeded: 2, waiting: 1, running: 0 })
+    expect(await redrive(['worker', 'ls'])).toMatchObject({ err: 'No worker is running.\n' })
+  })
+
+  it('ends with 3 if tasks became dead letters', async () => {
+    await enqueue({ kind: 'broken', payload: '{}' })
+    expect(await drain()).toMatchObject({ code: 3 })
+  })
+
+  it('claims no more than --max, and no longer than until --deadline', async () => {
+    const three = ['a', 'b', 'c'].map(id => ({ id, kind: 'works', payload: '{}' }))
+    await enqueue(...three)
+    const some = await drain('--max', '2')
+    expect({ code: some.code, json: some.json() }).toMatchObject({ code: 0, json: { succeeded: 2, ended: 'max' } })
+    await enqueue({ id: 'hangs', kind: 'slow', payload: '3600000' })
+    const rest = await drain('--deadline', '100ms', '--grace', '0s')
+    expect({ code: rest.code, json: rest.json() }).toMatchObject({ code: 0, json: { ended: 'deadline' } })
+    expect(await inStore(store => store.get('hangs'))).toMatchObject({ status: 'waiting', attempts: 0 })
+  })
+
+  it('is refused together with --until-empty, and has --deadline and --max to itself', async () => {
+    expect(await drain('--until-empty')).toMatchObject({ code: 2 })
+    const { code, err } = await redrive(['worker', 'tasks.ts', '--max', '2'])
+    expect(code).toBe(2)
+    expect(err).toContain('--deadline and --max are for a drain. Add --drain.')
+  })
+})
+
 describe('the module of a worker', () => {
   const load = async (source: string, ...flags: string[]) => {
     writeFileSync(join(folder, 'mine.ts'), source)

@@ -1,14 +1,14 @@
 import { resolve } from 'node:path'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { releaseOf } from '../../../engine/internal.js'
 import { type MetricsRegistry, storeMetrics, workMetrics } from '../../../metrics/index.js'
 import { type Notifier, type NotifyOptions, notify } from '../../../notify/index.js'
 import { untilEmpty } from '../../../operate/index.js'
 import { itemKind, type StoreContract } from '../../../store/internal.js'
-import { type Outage, Worker } from '../../../task/index.js'
+import { type DrainResult, type Outage, Worker } from '../../../task/index.js'
 import { fanOut, logTo, redact, type Sink, type WorkEvent } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
-import { ExitCode, errorText } from '../../errors.js'
+import { ExitCode, errorText, UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
 import type { Console } from '../../terminal/console.js'
 import { consoleLogger } from '../../terminal/console-logger.js'
@@ -31,11 +31,22 @@ interface WorkerCommandOptions extends CommonOptions, MetricsOptions, WorkChoice
   readonly keep?: number
   readonly keepDead?: number
   readonly untilEmpty?: boolean
+  readonly drain?: boolean
+  readonly deadline?: number
+  readonly max?: number
   readonly verbose?: boolean
 }
 
 /** A worker pushes its metrics this often, and once more when it stops. */
 const PUSH_INTERVAL_MS = 15_000
+
+/** Why a drain has ended. */
+const DRAINED: Readonly<Record<DrainResult['ended'], string>> = {
+  empty: 'Nothing is due any more.',
+  deadline: 'The deadline has come.',
+  max: 'It has claimed as many tasks as --max allows.',
+  stopped: 'The worker has stopped.',
+}
 
 /** Adds `redrive worker`. */
 export function addWorker(program: Command, context: CommandContext): void {
@@ -58,6 +69,9 @@ export function addWorker(program: Command, context: CommandContext): void {
     .option('--keep <duration>', 'Delete ended work after this time, except dead letters (default: never)', duration(0))
     .option('--keep-dead <duration>', 'Delete dead letters after this time (default: never)', duration(0))
     .option('--until-empty', 'Stop when no task is waiting or running')
+    .addOption(new Option('--drain', 'Run what is due, then stop').conflicts('untilEmpty'))
+    .option('--deadline <duration>', 'With --drain: stop claiming after this time', duration(1))
+    .option('--max <n>', 'With --drain: maximum number of tasks to claim', wholeNumber(1, 1_000_000_000))
     .option('--verbose', 'Log every attempt, not only dead letters')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await runWorker(context, file, options)))
   addWorkerList(worker, context)
@@ -72,6 +86,11 @@ signal ends it at once, with exit code 1.
 
 With --until-empty, it exits with 3 if tasks became dead letters. It waits for
 delayed tasks and paused lanes too, and says so.
+
+With --drain, it runs what is due, and retries that fall due meanwhile: for the
+cron of another system. It leaves work that is delayed, paused or held by a limit
+to the next drain. After --deadline, running tasks get the grace period, and the
+rest is handed back. It exits with 3 if tasks became dead letters.
 
 With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
 whole store. With --push, it pushes them to a Pushgateway: for a single worker
@@ -100,12 +119,14 @@ Examples:
   redrive worker ./tasks.js --kind send-email --concurrency 50
   redrive worker ./tasks.js --metrics-port 9464
   redrive worker ./enrich.js --pipeline enrich
-  redrive worker ./tasks.js --until-empty --output json`,
+  redrive worker ./tasks.js --until-empty --output json
+  redrive worker ./tasks.js --drain --deadline 50s --max 1000`,
   )
 }
 
 async function runWorker(context: CommandContext, file: string, options: WorkerCommandOptions): Promise<ExitCode> {
   const { environment, console } = context
+  checkDrain(options)
   const work = await loadWork(file, environment, options)
   const store = await openStore(options, environment, { mayCreate: true })
   const tally = new Tally()
@@ -136,16 +157,19 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const signals = signalsOf(environment)
   const pushing = setInterval(() => metrics?.push(), PUSH_INTERVAL_MS).unref()
   let isCutShort = false
+  let drained: DrainResult | undefined
   try {
     // It checks its options, whatever the configuration holds.
     if (environment.notify !== undefined)
       notifier = notify(store, { ...(environment.notify as NotifyOptions), sink: logTo(logger) })
-    await worker.start()
+    if (!options.drain) await worker.start()
     await notifier?.start()
     const where = redact(storeUrl(options, environment))
     console.say(`Worker ${worker.name} ${workText(work, where, concurrency)}. Ctrl-C stops it.`)
-    console.say(await stopReason(worker, store, work, options, { signals, console }))
+    const draining = options.drain ? worker.drain({ deadline: options.deadline, max: options.max }) : undefined
+    console.say(await stopReason({ worker, draining }, store, work, options, { signals, console }))
     isCutShort = (await stopped(worker, signals)) === 'cut short'
+    if (!isCutShort) drained = await draining
   } finally {
     signals.close()
     clearInterval(pushing)
@@ -160,10 +184,25 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
     console.say('Ended at once. Other workers will take over its running tasks when its lease has expired.')
     return ExitCode.error
   }
-  if (options.output !== 'table') writeOne(console, options.output, tally.counts(), () => '')
+  return printEnd(console, options, tally, drained?.ended)
+}
+
+function checkDrain({ drain, deadline, max }: WorkerCommandOptions): void {
+  if (!drain && (deadline ?? max) !== undefined)
+    throw new UsageError('--deadline and --max are for a drain. Add --drain.')
+}
+
+function printEnd(
+  console: Console,
+  { output, untilEmpty, drain = untilEmpty }: WorkerCommandOptions,
+  tally: Tally,
+  ended: DrainResult['ended'] | undefined,
+): ExitCode {
+  const counts = tally.counts()
+  if (output !== 'table') writeOne(console, output, { ...counts, ended }, () => '')
   console.say(`Stopped: ${tally.text()}.`)
-  if (tally.counts().dead > 0) console.say(`To see the dead letters, run: ${suggest('dlq ls')}`)
-  return options.untilEmpty && tally.counts().dead > 0 ? ExitCode.partly : ExitCode.done
+  if (counts.dead > 0) console.say(`To see the dead letters, run: ${suggest('dlq ls')}`)
+  return drain && counts.dead > 0 ? ExitCode.partly : ExitCode.done
 }
 
 async function metricsOf(store: StoreContract, registry: MetricsRegistry): Promise<Sink> {
@@ -173,7 +212,7 @@ async function metricsOf(store: StoreContract, registry: MetricsRegistry): Promi
 
 /** Waits for a reason to stop. Rejects if the worker fails. */
 async function stopReason(
-  worker: Worker,
+  { worker, draining }: { readonly worker: Worker; readonly draining: Promise<DrainResult> | undefined },
   store: StoreContract,
   { tasks, pipelines }: Work,
   options: WorkerCommandOptions,
@@ -181,6 +220,7 @@ async function stopReason(
 ): Promise<string> {
   const signal = signals.next().then(name => `${name}: stopping. Send it again to end at once.`)
   const failure = worker.stopped.then(() => 'The worker has stopped.')
+  if (draining !== undefined) return Promise.race([signal, draining.then(({ ended }) => DRAINED[ended])])
   if (!options.untilEmpty) return Promise.race([signal, failure])
   const isOver = new AbortController()
   const kinds = [...tasks.map(({ kind }) => kind), ...pipelines.map(({ name }) => itemKind(name))]
