@@ -24,6 +24,6 @@ export {
   PublishUnconfirmedError,
   TopologyError,
 } from './errors.js'
-export { MemoryBus, type MemoryBusOptions } from './memory-bus.js'
+export { MemoryBus } from './memory-bus.js'
 export { textOf } from './message.js'
 export type { TlsOptions } from './tls-options.js'

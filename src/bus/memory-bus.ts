@@ -20,7 +20,7 @@ import { finding, unconsumed } from './finding.js'
 import { MemoryQueue } from './memory-queue.js'
 import { bytesOf, withTrace } from './message.js'
 
-/** The options of a memory bus. */
+/** The options of a memory bus. @inline */
 export interface MemoryBusOptions {
   /** The maximum size of a body. Default: no limit. */
   readonly maxBytes?: number | undefined

@@ -3,7 +3,7 @@ import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { unwatchAbort, watchAbort } from '../time/index.js'
 import { namedInstances } from './named-instances.js'
 
-/** Limits of a bulkhead. */
+/** Limits of a bulkhead. @inline */
 export interface BulkheadOptions {
   /** How many functions may run at once. */
   readonly concurrency: number

@@ -13,6 +13,8 @@ import { namedInstances } from './named-instances.js'
 /**
  * Controls when a circuit breaker opens, and for how long. It opens after `consecutiveFailures`, or else by the rate of
  * failures within its window.
+ *
+ * @inline
  */
 export interface CircuitBreakerOptions {
   /** Opens after this many failures in a row. Replaces the three options that follow. */

@@ -2,7 +2,7 @@ import { OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { namedInstances } from './named-instances.js'
 
-/** Limits of a retry budget. */
+/** Limits of a retry budget. @inline */
 export interface RetryBudgetOptions {
   /** Retries earned per call: with 0.1, ten calls earn one retry. Default 0.1. */
   readonly ratio?: number | undefined

@@ -4,7 +4,7 @@ import type { Attempt } from './attempt.js'
 import { RetryExhaustedError } from './errors.js'
 import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 
-/** The options of `fetch`, and how to retry it. */
+/** The options of `fetch`, and how to retry it. @inline */
 export interface RetryFetchInit extends RequestInit {
   /** How to retry. Default `policies.call`. */
   readonly policy?: PolicyInput | undefined

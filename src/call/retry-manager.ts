@@ -6,7 +6,7 @@ import type { Clock } from '../time/index.js'
 import type { Attempt } from './attempt.js'
 import { RETRY_OPTIONS, type RetryOptions, retry } from './retry.js'
 
-/** Options shared by all calls of a retry manager. */
+/** Options shared by all calls of a retry manager. @inline */
 export interface RetryManagerOptions {
   /** The policy of each category, as `register` takes it. Default: none. `redrive/presets` has a set of 17. */
   readonly categories?: Readonly<Record<string, PolicyInput>> | undefined
@@ -20,7 +20,7 @@ export interface RetryManagerOptions {
   readonly random?: (() => number) | undefined
 }
 
-/** Options of one managed call. */
+/** Options of one managed call. @inline */
 export interface ExecuteOptions extends Omit<RetryOptions, 'name' | 'category' | 'sink' | 'clock' | 'random'> {
   /** Overrides the category's policy, field by field. */
   readonly policy?: PolicyInput | undefined

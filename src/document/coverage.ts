@@ -3,7 +3,7 @@ import { checkOptions, isObject, type KnownOptions, mustBe, quoted } from '../po
 import { type Collection, checkNames, durationOf } from './collection.js'
 import type { Change, DocumentRecord, DocumentSource } from './source.js'
 
-/** Documents of one collection that should each have a document in another. */
+/** Documents of one collection that should each have a document in another. @inline */
 export interface CoverageOptions {
   /** The collection whose documents should be covered. It must be one that is swept. */
   readonly from: string

@@ -1,9 +1,9 @@
 export type { Collection, CollectionOptions, DocumentEvent, Shape } from './collection.js'
-export { type CoverageOptions, expect } from './coverage.js'
+export { expect } from './coverage.js'
 export { DocumentBusyError, NoCollectionError, NoDocumentError, NoFieldError } from './errors.js'
-export { type MongodbSourceOptions, openMongodbSource } from './mongodb/mongodb-source.js'
-export { openPostgresSource, type PostgresSourceOptions } from './postgres/postgres-source.js'
-export { type Beginning, type DocumentService, type DocumentServiceOptions, documentService } from './service.js'
+export { openMongodbSource } from './mongodb/mongodb-source.js'
+export { openPostgresSource } from './postgres/postgres-source.js'
+export { type Beginning, type DocumentService, documentService } from './service.js'
 export type {
   Change,
   Cut,
@@ -15,5 +15,5 @@ export type {
   Selection,
   Survey,
 } from './source.js'
-export { openSqliteSource, type SqliteSourceOptions } from './sqlite/sqlite-source.js'
+export { openSqliteSource } from './sqlite/sqlite-source.js'
 export { type Sweeper, type SweeperOptions, type SweeperSettings, type SweepReport, sweeper } from './sweeper.js'

@@ -12,7 +12,7 @@ import { decideDocument, documentWorkId } from './judge-document.js'
 import { markFailed } from './mark-failed.js'
 import type { DocumentRecord, DocumentSource, NewValues } from './source.js'
 
-/** Settings of `documentService`. */
+/** Settings of `documentService`. @inline */
 export interface DocumentServiceOptions extends SharedSettings {
   /** Where the documents are. */
   readonly source: DocumentSource

@@ -4,7 +4,7 @@ import type { Claim, ClaimedTask, Outcome } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import { toMs } from './to-ms.js'
 
-/** Options of `worker.drain()`. */
+/** Options of `worker.drain()`. @inline */
 export interface DrainOptions {
   /** When it stops claiming, counted from the call. Running tasks then have the grace period to end. Default: none. */
   readonly deadline?: Duration | undefined

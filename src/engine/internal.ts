@@ -8,10 +8,10 @@ export { Ending } from './ending.js'
 export { Engine, type EngineSettings } from './engine.js'
 export { LeaseLostError, TaskCancelledError, WorkerStoppedError } from './errors.js'
 export { isLostGroup, plannedMoves } from './grouping/planned-moves.js'
-export { type Regrouped, regroup } from './grouping/regroup.js'
+export { regroup } from './grouping/regroup.js'
 export type { RetentionOptions } from './janitor.js'
-export { type DriveOptions, driveOperation } from './operations/drive-operation.js'
-export { type FixWait, fixWait } from './operations/fix-wait.js'
+export { driveOperation } from './operations/drive-operation.js'
+export { fixWait } from './operations/fix-wait.js'
 export { DOCUMENT_KIND, EVENT_KIND } from './operations/made-payload.js'
 export {
   PAYLOAD_INVALID,
@@ -25,7 +25,7 @@ export type { OutsideBatch, OutsideTarget, OutsideWork } from './operations/outs
 export { refusalOf } from './operations/refuse-member.js'
 export { releaseOf } from './release.js'
 export type { RunFollower, RunNews } from './run-keeper.js'
-export { loadTimetables, ScheduleDuty } from './schedule-duty.js'
+export { loadTimetables } from './schedule-duty.js'
 export { entryOf, outcomeOf } from './settlement.js'
 export { toMs } from './to-ms.js'
 export {

@@ -5,7 +5,7 @@ import type { Clock, Sleeper, Timer } from '../time/index.js'
 import { DutyWarnings } from './duty-warnings.js'
 import { toMs } from './to-ms.js'
 
-/** How long ended work is kept. An absent field means for ever. */
+/** How long ended work is kept. An absent field means for ever. @inline */
 export interface RetentionOptions {
   /** Tasks that succeeded, were skipped or were cancelled, with their ledger. */
   readonly ended?: Duration | undefined

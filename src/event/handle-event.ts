@@ -9,7 +9,7 @@ import { EventSpans } from './event-spans.js'
 import { EventWatch } from './event-watch.js'
 import { eventWork } from './event-work.js'
 
-/** Options of `handleEvent`. */
+/** Options of `handleEvent`. @inline */
 export interface HandleEventOptions {
   /** The name of the service, as dead letters and metrics show it. */
   readonly service: string

@@ -11,7 +11,8 @@ import type { StoreContract } from '../store/internal.js'
 import { openPostgres } from '../store/postgres/internal.js'
 import { openSqlite } from '../store/sqlite/internal.js'
 
-import { Outbox, type OutboxEvent, type Relay, type RelayOptions } from './index.js'
+import { Outbox, type Relay } from './index.js'
+import type { OutboxEvent, RelayOptions } from './internal.js'
 
 /** An outbox beside a table of the application's own. */
 interface Scene {

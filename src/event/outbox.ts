@@ -5,7 +5,7 @@ import type { NewTask, Store } from '../store/index.js'
 import { contractOf } from '../store/internal.js'
 import { defineTask, type TaskContext, Worker, type WorkerOptions } from '../task/index.js'
 
-/** An event to publish once its transaction is committed. */
+/** An event to publish once its transaction is committed. @inline */
 export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
   /** The id that consumers deduplicate by. Default: a generated id, the same each time the event is published. */
   readonly id?: string | undefined
@@ -23,7 +23,7 @@ export interface OutboxStore<Tx, Added> extends Store {
   enqueueIn(tx: Tx, tasks: readonly NewTask[]): Added
 }
 
-/** The options of a relay: those of a worker, whose only task is to publish. */
+/** The options of a relay: those of a worker, whose only task is to publish. @inline */
 export interface RelayOptions extends Omit<WorkerOptions, 'tasks' | 'categories'> {
   /**
    * Laid over the relay's own policy, which retries each event until it is published, with delays from 100 ms to 30 s.

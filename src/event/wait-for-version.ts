@@ -7,7 +7,7 @@ import { DocumentNotFoundError } from './errors.js'
 /** The version of a document. A later state has a higher version. */
 export type Version = number | bigint | string
 
-/** The options of `waitForVersion`. */
+/** The options of `waitForVersion`. @inline */
 export interface WaitForVersionOptions<V extends Version> {
   /** Compares two versions; negative if the first is earlier. Default: `<`, which puts the text '10' before '9'. */
   readonly compare?: ((a: V, b: V) => number) | undefined

@@ -7,7 +7,6 @@ import { sleep } from '../time/index.js'
 import { fingerprint } from './idempotency-key.js'
 import {
   IdempotencyGuard,
-  type IdempotencyGuardOptions,
   IdempotencyInProgressError,
   IdempotencyKeyError,
   IdempotencyLeaseLostError,
@@ -17,6 +16,7 @@ import {
   type IdempotencyStore,
   MemoryIdempotencyStore,
 } from './index.js'
+import type { IdempotencyGuardOptions } from './internal.js'
 
 const work: Work = { kind: 'call', id: '1', name: 'charge' }
 

@@ -21,7 +21,7 @@ import { decodeResult, encodeResult } from './result-codec.js'
 import type { IdempotencyStore } from './store.js'
 import { AT_ONCE, write } from './write.js'
 
-/** The options of an `IdempotencyGuard`. */
+/** The options of an `IdempotencyGuard`. @inline */
 export interface IdempotencyGuardOptions {
   /** The store that keeps the keys. */
   readonly store: IdempotencyStore
@@ -43,7 +43,7 @@ const GUARD_OPTIONS: KnownOptions<IdempotencyGuardOptions> = {
   random: 'function',
 }
 
-/** The options of one run. */
+/** The options of one run. @inline */
 export interface IdempotencyRunOptions {
   /** The parameters of the work, as plain data. Using the same key with other parameters is an error. */
   readonly params?: unknown

@@ -6,7 +6,7 @@ export {
   IdempotencyParamsError,
   IdempotencyResultUnavailableError,
 } from './errors.js'
-export { IdempotencyGuard, type IdempotencyGuardOptions, type IdempotencyRunOptions } from './guard.js'
+export { IdempotencyGuard } from './guard.js'
 export { idempotencyKey } from './idempotency-key.js'
-export { MemoryIdempotencyStore, type MemoryIdempotencyStoreOptions } from './memory-store.js'
+export { MemoryIdempotencyStore } from './memory-store.js'
 export type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from './store.js'

@@ -2,7 +2,7 @@ import { type Duration, OptionError, parseDuration } from '../policy/index.js'
 import { type Clock, systemClock } from '../time/index.js'
 import type { IdempotencyClaim, IdempotencyClaimRequest, IdempotencyStore } from './store.js'
 
-/** The options of a `MemoryIdempotencyStore`. */
+/** The options of a `MemoryIdempotencyStore`. @inline */
 export interface MemoryIdempotencyStoreOptions {
   /** The source of time. Default: the system clock. */
   readonly clock?: Clock | undefined

@@ -7,7 +7,7 @@ import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 const DURATION_SECONDS = [0.05, 0.25, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]
 const ERROR_TYPES = ['publish_error', 'collection_error', 'document_error', 'job_error'] as const
 
-/** Options of `documentMetrics`. */
+/** Options of `documentMetrics`. @inline */
 export interface DocumentMetricsOptions {
   /** The collections that are swept: their series exist from the start, at 0, so that no first increase is missed. */
   readonly collections: readonly string[]

@@ -9,7 +9,7 @@ const ATTEMPTS = [1, 2, 3, 4, 5, 6, 7, 8, 10, 15, 20, 50, 100]
 /** Attempts beyond this share one label value, however many a policy allows. */
 const MAX_ATTEMPT_LABEL = 100
 
-/** Options of `eventMetrics`. */
+/** Options of `eventMetrics`. @inline */
 export interface EventMetricsOptions {
   /** The registry for the metrics. Default: prom-client's own registry. */
   readonly registry?: MetricsRegistry | undefined

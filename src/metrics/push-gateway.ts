@@ -1,7 +1,7 @@
 import { OptionError, RetryableError } from '../policy/index.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
-/** Options of `pushGateway`. */
+/** Options of `pushGateway`. @inline */
 export interface PushGatewayOptions {
   /** The address of the Pushgateway, such as `http://localhost:9091`. */
   readonly url: string

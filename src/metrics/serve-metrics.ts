@@ -3,7 +3,7 @@ import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { failureText } from '../telemetry/index.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
-/** Options of `serveMetrics`. */
+/** Options of `serveMetrics`. @inline */
 export interface ServeMetricsOptions {
   /** The port to listen on. 0: any that is free. */
   readonly port: number

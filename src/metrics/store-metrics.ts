@@ -7,7 +7,7 @@ import { contractOf, type GroupState, type KindStats, type StoreContract, type S
 import { LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 
-/** Options of `storeMetrics`. */
+/** Options of `storeMetrics`. @inline */
 export interface StoreMetricsOptions {
   /** The registry for the metrics. Default: prom-client's own registry. */
   readonly registry?: MetricsRegistry | undefined

@@ -1,7 +1,8 @@
 import type * as promClient from 'prom-client'
 import type { Verdict } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import { errorType, type GaveUp, type RetryScheduled, type Sink } from '../telemetry/index.js'
+import { errorType, type GaveUp, type Sink } from '../telemetry/index.js'
+import type { RetryScheduled } from '../telemetry/internal.js'
 import { kindOf, LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
 import { type Watched, watch } from './watched.js'
@@ -17,7 +18,7 @@ const DEAD_REASONS = [
   'ttl_expired',
 ] as const satisfies readonly GaveUp['reason'][]
 
-/** Options of `workMetrics`. */
+/** Options of `workMetrics`. @inline */
 export interface WorkMetricsOptions extends Watched {
   /** The registry for the metrics. Default: prom-client's own registry. */
   readonly registry?: MetricsRegistry | undefined

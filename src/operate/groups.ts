@@ -1,7 +1,8 @@
 import { PatternRules } from '../fingerprint/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
-import type { GroupFilter, GroupRecord, LedgerRow, Store, TaskRecord } from '../store/index.js'
+import type { GroupRecord, LedgerRow, Store, TaskRecord } from '../store/index.js'
+import type { GroupFilter } from '../store/internal.js'
 import {
   contractOf,
   type FailureGroup,

@@ -1,7 +1,6 @@
 export { eventIn } from '../event/internal.js'
 export { OperationNotFoundError, type OperationRecord } from '../store/internal.js'
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
-export type { Remark } from './cause.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'
 export {
@@ -26,19 +25,17 @@ export { planRedrive, type RedrivePlan } from './plan-redrive.js'
 export { previewRules, type RegroupPreview } from './preview-rules.js'
 export { type Pruned, pruneStore } from './prune-store.js'
 export { type Purged, purgeFailedQueue } from './purge.js'
-export { type Redriven, type RedriveOptions, redriveDeadLetters } from './redrive.js'
+export { type Redriven, redriveDeadLetters } from './redrive.js'
 export { redriveWhenFixed } from './redrive-when-fixed.js'
 export type { Refusal } from './refusal.js'
-export { planReprocess, type Reprocessed, type ReprocessPlan, type ReprocessSelection, reprocess } from './reprocess.js'
+export { planReprocess, type Reprocessed, type ReprocessPlan, reprocess } from './reprocess.js'
 export { planRequeue, type Requeued, type RequeuePlan, requeueFailedQueue, startRequeue } from './requeue.js'
 export { writeResults } from './result-file.js'
 export { openResultLog, ResultFileError, type ResultLog } from './result-log.js'
 export { type RunReport, reportRun } from './run-report.js'
 export { type RunView, runView } from './run-view.js'
 export {
-  type BackfillOptions,
   type BackfillPlan,
-  type BackfillRange,
   backfillSchedule,
   findSchedule,
   listSchedules,
@@ -59,8 +56,8 @@ export { type StoreFigures, storeFigures } from './stats.js'
 export { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 export { listTasks, walkTasks } from './tasks.js'
 export { untilEmpty } from './until-empty.js'
-export { type Discrepancy, type Verification, verify } from './verify.js'
+export { type Verification, verify } from './verify.js'
 export { walkFailedQueue } from './walk.js'
 export { type Why, why } from './why.js'
 export { listWorkers, type WorkerView } from './workers.js'
-export { type PolicyAdvice, reportYields, type YieldReport } from './yield-report.js'
+export { reportYields, type YieldReport } from './yield-report.js'

@@ -1,4 +1,5 @@
-import type { BudgetRecord, Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits, Store } from '../store/index.js'
+import type { BudgetRecord, Lane, LaneLimits, LaneRecord, LaneSelection, Store } from '../store/index.js'
+import type { SharedLimits } from '../store/internal.js'
 import { contractOf, type GateState, type LaneRules, type PauseRule } from '../store/internal.js'
 import { gateOf, openGates } from './gates.js'
 import { limitSetters } from './limit-setters.js'

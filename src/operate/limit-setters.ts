@@ -1,6 +1,7 @@
 import { canonicalJson } from '../policy/index.js'
 import { isObject } from '../policy/internal.js'
-import type { LaneLimits, SharedLimits } from '../store/index.js'
+import type { LaneLimits } from '../store/index.js'
+import type { SharedLimits } from '../store/internal.js'
 import { type AuditStore, limitRecord } from '../store/internal.js'
 import type { LaneView, PauseView } from './lanes.js'
 

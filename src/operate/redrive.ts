@@ -5,7 +5,7 @@ import { contractOf, type OperationRecord, recordRedrive, type StoreContract } f
 import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
-/** Who redrives, why, and how. `signal` stops it after the current batch. */
+/** Who redrives, why, and how. `signal` stops it after the current batch. @inline */
 export interface RedriveOptions extends ActOptions {}
 
 /** The result of a redrive. */

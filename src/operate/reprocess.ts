@@ -11,7 +11,11 @@ import {
   type TaskReader,
 } from '../store/internal.js'
 
-/** Which dead items to reprocess: those of a run, or of all runs of a pipeline. An absent field matches everything. */
+/**
+ * Which dead items to reprocess: those of a run, or of all runs of a pipeline. An absent field matches everything.
+ *
+ * @inline
+ */
 export type ReprocessSelection = ({ readonly run: string } | { readonly pipeline: string }) & {
   /** The stage that they died in. */
   readonly stage?: string | undefined

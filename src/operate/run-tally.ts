@@ -1,6 +1,7 @@
 import type { Verdict } from '../policy/index.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
-import { type ErrorType, errorType } from '../telemetry/index.js'
+import { errorType } from '../telemetry/index.js'
+import type { ErrorType } from '../telemetry/internal.js'
 import { hasFailed, hasSucceeded, type StageReport, StageTally } from './stage-tally.js'
 
 /** Items that have ended, by the number of retries that they needed over all stages. */

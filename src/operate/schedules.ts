@@ -135,7 +135,7 @@ export async function runSchedule(store: Store, name: string, by: By): Promise<S
   return started
 }
 
-/** The slots to backfill: from a time on, and before another one. */
+/** The slots to backfill: from a time on, and before another one. @inline */
 export interface BackfillRange {
   /** The first moment, in milliseconds since the epoch. */
   readonly from: number
@@ -200,7 +200,7 @@ async function endedSlots(
   return ended
 }
 
-/** Options of `backfillSchedule`. */
+/** Options of `backfillSchedule`. @inline */
 export interface BackfillOptions extends By {
   /** Stops it between two batches. */
   readonly signal?: AbortSignal | undefined

@@ -1,4 +1,5 @@
-import type { By, SharedLimits, Store } from '../store/index.js'
+import type { By, Store } from '../store/index.js'
+import type { SharedLimits } from '../store/internal.js'
 import {
   contractOf,
   itemKind,

@@ -1,2 +1,2 @@
 export { spanEvents } from './span-events.js'
-export { type TraceOptions, traceWork } from './trace-work.js'
+export { traceWork } from './trace-work.js'

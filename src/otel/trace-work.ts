@@ -4,7 +4,7 @@ import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { loadApi } from './api.js'
 import { WorkTracer } from './work-tracer.js'
 
-/** Options of `traceWork`. */
+/** Options of `traceWork`. @inline */
 export interface TraceOptions {
   /** Makes the spans. Default: the provider that the SDK has registered. */
   readonly tracerProvider?: TracerProvider | undefined

@@ -6,15 +6,8 @@ import { MemoryStore } from '../store/internal.js'
 import { skip } from '../task/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
-import {
-  type BatchHandler,
-  type BatchOptions,
-  batch,
-  pipeline,
-  type RunResult,
-  type StageHandler,
-  stage,
-} from './index.js'
+import { type BatchHandler, batch, pipeline, type RunResult, type StageHandler, stage } from './index.js'
+import type { BatchOptions } from './internal.js'
 
 let clock: FakeClock
 let store: MemoryStore

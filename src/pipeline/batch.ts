@@ -2,7 +2,8 @@ import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, isObject, type KnownOptions } from '../policy/internal.js'
 import type { Cost } from '../store/internal.js'
-import type { RateInput, Skip } from '../task/index.js'
+import type { Skip } from '../task/index.js'
+import type { RateInput } from '../task/internal.js'
 import { type KeptAsJson, toRates } from '../task/internal.js'
 import { type Stage, type StageOptions, stageBasics } from './stage.js'
 import type { BatchContext } from './stage-context.js'
@@ -13,7 +14,7 @@ export type BatchHandler<In, Out> = (
   context: BatchContext,
 ) => readonly (Out | Skip | Error)[] | PromiseLike<readonly (Out | Skip | Error)[]>
 
-/** Options of `batch()`. */
+/** Options of `batch()`. @inline */
 export interface BatchOptions<In> extends Pick<StageOptions<In>, 'policy' | 'timeout'> {
   /** The maximum number of items per call. */
   readonly size: number

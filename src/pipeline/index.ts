@@ -6,7 +6,7 @@ export {
   type RunRecord,
   type RunStatus,
 } from '../store/internal.js'
-export { type BatchHandler, type BatchOptions, batch } from './batch.js'
+export { type BatchHandler, batch } from './batch.js'
 export {
   BatchResultError,
   FailureBudgetExceededError,
@@ -18,12 +18,12 @@ export {
   StageGoneError,
   StageValueError,
 } from './errors.js'
-export { type JsonlOptions, jsonl } from './jsonl.js'
-export { Pipeline, type PipelineOptions, pipeline } from './pipeline.js'
+export { jsonl } from './jsonl.js'
+export { Pipeline, pipeline } from './pipeline.js'
 export type { RunHandle } from './run-handle.js'
-export type { LiveOptions, ResumeOptions, RunEnd, RunOptions } from './run-options.js'
+export type { RunEnd, RunOptions } from './run-options.js'
 export { RunResult, successRate } from './run-result.js'
 export type { Snapshot } from './snapshot.js'
 export type { ResumableSource, Source, SourceItem } from './source.js'
-export { type Stage, type StageHandler, type StageOptions, stage } from './stage.js'
+export { type Stage, type StageHandler, stage } from './stage.js'
 export type { BatchContext, StageContext } from './stage-context.js'

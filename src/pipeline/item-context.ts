@@ -1,7 +1,6 @@
 import type { ActiveAttempt } from '../attempt/index.js'
 import type { AttemptRecorder } from '../engine/internal.js'
-import type { OnceOptions } from '../store/index.js'
-import type { ClaimedTask, Storable, StoreContract } from '../store/internal.js'
+import type { ClaimedTask, OnceOptions, Storable, StoreContract } from '../store/internal.js'
 import type { StageContext } from './stage-context.js'
 import { validCost } from './valid-cost.js'
 

@@ -6,7 +6,7 @@ import { SourceChangedError } from './errors.js'
 import { type Line, linesOf, NEWLINE, parsedLine } from './lines.js'
 import type { ResumableSource, SourceItem } from './source.js'
 
-/** Options of `jsonl()`. */
+/** Options of `jsonl()`. @inline */
 export interface JsonlOptions {
   /** How to treat a line that is not JSON. Default: the source stops there, with an error that names file and line. */
   readonly onBadLine?: 'stop' | 'skip'

@@ -27,7 +27,7 @@ import { checkRunStages, warnOfStrayItems } from './stray-items.js'
 /** The name of a pipeline, or its name with options. */
 export type PipelineName = string | PipelineOptions
 
-/** Options of `pipeline()`. */
+/** Options of `pipeline()`. @inline */
 export interface PipelineOptions {
   /** Letters, digits and _.- (at most 90). Runs belong to it. */
   readonly name: string

@@ -5,7 +5,7 @@ import type { ItemCounts, RunStatus } from '../store/internal.js'
 import type { TaskDefinition, WorkerOptions } from '../task/index.js'
 import type { Source } from './source.js'
 
-/** Options of `resume()`. Settings that are not named stay as they are. */
+/** Options of `resume()`. Settings that are not named stay as they are. @inline */
 export interface ResumeOptions<In> extends LiveOptions, WorkOptions {
   /** Where to read on. It is continued at the run's cursor, or skipped to its position. Default: only items taken so far. */
   readonly source?: Source<In>
@@ -13,7 +13,7 @@ export interface ResumeOptions<In> extends LiveOptions, WorkOptions {
   readonly itemId?: (item: In, position: number) => string
 }
 
-/** Options of a run that can be changed while it runs. */
+/** Options of a run that can be changed while it runs. @inline */
 export interface LiveOptions {
   /** The share of dead items, of those that have ended, above which the run stops. 1: never. Default 0.1. */
   readonly failureBudget?: number

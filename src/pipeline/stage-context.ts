@@ -1,5 +1,4 @@
-import type { OnceOptions } from '../store/index.js'
-import type { Cost, Storable } from '../store/internal.js'
+import type { Cost, OnceOptions, Storable } from '../store/internal.js'
 
 /** An item as the code of a stage sees it. */
 export interface StageContext {

@@ -9,7 +9,8 @@ import {
 } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Cost, Rate } from '../store/internal.js'
-import type { Later, RateInput, Skip } from '../task/index.js'
+import type { Later, Skip } from '../task/index.js'
+import type { RateInput } from '../task/internal.js'
 import { type KeptAsJson, toRates } from '../task/internal.js'
 import type { BatchContext, StageContext } from './stage-context.js'
 
@@ -19,7 +20,7 @@ export type StageHandler<In, Out> = (
   context: StageContext,
 ) => Out | Skip | Later | PromiseLike<Out | Skip | Later>
 
-/** Options of `stage()`. */
+/** Options of `stage()`. @inline */
 export interface StageOptions<In> {
   /** Laid over `policies.stage`, field by field. */
   readonly policy?: PolicyInput

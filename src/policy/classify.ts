@@ -1,7 +1,7 @@
 import { ENOUGH, type Facts, factsOf } from './facts.js'
 import type { FailureMatch, Policy, Verdict } from './policy.js'
 
-/** The part of a policy that the classifier reads. */
+/** The part of a policy that the classifier reads. @inline */
 export type ClassifierRules = Pick<Policy, 'retryOn' | 'giveUpOn' | 'maxRetryAfter'>
 
 /**

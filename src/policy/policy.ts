@@ -44,7 +44,11 @@ export type Jitter =
   /** `d · (1 ± ratio)`: may exceed the backoff's `max` by its ratio. */
   | { readonly kind: 'proportional'; readonly ratio: number }
 
-/** An HTTP status (`429`), a range of them (`'5xx'`), an error's code (`'ECONNRESET'`) or its class, by name. */
+/**
+ * An HTTP status (`429`), a range of them (`'5xx'`), an error's code (`'ECONNRESET'`) or its class, by name.
+ *
+ * @inline
+ */
 export type FailureMatch = string | number
 
 /** A policy as you write it: every field is optional, and durations may be text. A `Policy` is a valid input too. */
@@ -74,7 +78,7 @@ export interface PolicyInput {
   giveUpOn?: readonly (FailureMatch | ErrorClass)[] | undefined
 }
 
-/** A backoff as written in a policy. By default it is exponential, from 1 s to 30 s. */
+/** A backoff as written in a policy. By default it is exponential, from 1 s to 30 s. @inline */
 export interface BackoffInput {
   /** How delays grow. Default `exponential`. */
   readonly kind?: Backoff['kind'] | undefined

@@ -1,10 +1,4 @@
 export type { ChangeDay } from '../calendar/internal.js'
-export type {
-  CatchUp,
-  Overlap,
-  ScheduledTask,
-  ScheduleSpec,
-  ScheduleTimes,
-} from '../store/internal.js'
+export type { ScheduledTask, ScheduleSpec } from '../store/internal.js'
 export { type Schedule, type ScheduleOptions, schedule } from './schedule.js'
-export { type NextSlotsOptions, nextSlots, proveSchedule } from './slots.js'
+export { nextSlots, proveSchedule } from './slots.js'

@@ -5,7 +5,7 @@ import { type Moment, toTime } from '../task/internal.js'
 
 import type { Schedule } from './schedule.js'
 
-/** Options of `nextSlots`. */
+/** Options of `nextSlots`. @inline */
 export interface NextSlotsOptions {
   /** How many. Default 1. */
   readonly count?: number | undefined

@@ -18,13 +18,12 @@ export {
   StoreRolledBackError,
   StoreUnavailableError,
 } from './contract/errors.js'
-export type { GroupFilter, GroupMark, GroupRecord } from './contract/group-store.js'
-export type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from './contract/lane.js'
+export type { GroupRecord } from './contract/group-store.js'
+export type { Lane, LaneLimits, LaneRecord, LaneSelection } from './contract/lane.js'
 export type { By, LedgerRow } from './contract/ledger.js'
 export type { Page, PageRequest, TaskFilter } from './contract/list.js'
 export type { Store } from './contract/public-store.js'
-export type { OnceOptions, Retention } from './contract/store.js'
+export type { Retention } from './contract/store.js'
 export type { Enqueued, NewTask, TaskRecord, TaskStatus } from './contract/task.js'
-export type { MemoryStoreOptions } from './memory/memory-store.js'
 export { MemoryStore } from './memory/public-memory-store.js'
-export { type Move, type MoveOptions, moveStore, planMove } from './move/move.js'
+export { type Move, moveStore, planMove } from './move/move.js'

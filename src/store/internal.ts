@@ -25,15 +25,14 @@ export {
   type Settled,
   type Settlement,
 } from './contract/claim.js'
-export type { GroupRule, GroupRuleStore, GroupRules, NewGroupRule, Regrouping } from './contract/group-rule.js'
-export type { FailureGroup, GroupLife, GroupState, GroupStore, IgnoredUntil, LifeMark } from './contract/group-store.js'
-export type { Rate } from './contract/lane.js'
+export type { GroupRule, NewGroupRule, Regrouping } from './contract/group-rule.js'
+export type { FailureGroup, GroupFilter, GroupLife, GroupMark, GroupState, GroupStore } from './contract/group-store.js'
+export type { Rate, SharedLimits } from './contract/lane.js'
 export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './contract/lane-rule.js'
-export type { AttemptEntry, Before } from './contract/ledger.js'
+export type { AttemptEntry } from './contract/ledger.js'
 export type { CountField, KindStats, StoreStats, TaskCount } from './contract/list.js'
 export {
   AGES,
-  type Age,
   type DeathsRow,
   type DocumentSet,
   type FixedRelease,
@@ -44,21 +43,17 @@ export {
   type OperationMember,
   type OperationProgress,
   type OperationRecord,
-  type OperationSet,
   type OperationSettings,
   type OperationStatus,
   type OperationStep,
   type OperationStore,
-  type OperationTally,
-  type OutsideAct,
   type OutsideSet,
   type PayloadPatch,
-  type SurveyRow,
   type TakenOperation,
   type TaskAct,
   type TaskSet,
 } from './contract/operation-store.js'
-export type { Prunable, PrunableReader } from './contract/prunable.js'
+export type { Prunable } from './contract/prunable.js'
 export { contractOf } from './contract/public-store.js'
 export type { AttemptEnd, RetriedTask } from './contract/retried-task.js'
 export {
@@ -68,9 +63,7 @@ export {
   type NewRun,
   type OutputRow,
   type ReprocessFilter,
-  type ReprocessOptions,
   RUN_STATUSES,
-  type RunChange,
   type RunRecord,
   type RunSettings,
   type RunStatus,
@@ -92,23 +85,14 @@ export type {
 } from './contract/schedule-store.js'
 export type { StepRow } from './contract/step.js'
 export type { Storable } from './contract/storable.js'
-export type {
-  AuditPage,
-  AuditStore,
-  LaneControl,
-  PolicyStore,
-  StoreContract,
-  TaskControl,
-  TaskReader,
-  TaskVerbs,
-} from './contract/store.js'
+export type { AuditStore, LaneControl, OnceOptions, StoreContract, TaskReader } from './contract/store.js'
 export type { Cost } from './contract/task.js'
-export type { StandingReader, TaskStanding } from './contract/task-standing.js'
-export type { WorkerReader, WorkerRecord, WorkerReport } from './contract/worker-store.js'
+export type { TaskStanding } from './contract/task-standing.js'
+export type { WorkerRecord, WorkerReport } from './contract/worker-store.js'
 export { MemoryStore } from './memory/memory-store.js'
 export type { Movable, MovedRow, Section } from './move/movable.js'
-export type { MovedSection, MoveProgress } from './move/move.js'
-export { NO_FAILURES, runsAlone } from './rules/after-settlement.js'
+export type { MoveProgress } from './move/move.js'
+export { runsAlone } from './rules/after-settlement.js'
 export { type AttemptTraces, attemptTraces } from './rules/attempt-traces.js'
 export { checkedBudget } from './rules/budgets/check-budget.js'
 export { isCovering } from './rules/budgets/claim-gates.js'
@@ -123,12 +107,10 @@ export { isLasting, isOutside, refuseLasting } from './rules/operations/operatio
 export { lengthProblem, patchedPayload, patchText } from './rules/operations/patch-payload.js'
 export { limitRecord, type OperatorRecord } from './rules/operator-record.js'
 export { ownValue } from './rules/own-value.js'
-export { type RedriveRecord, recordRedrive } from './rules/redrive-record.js'
+export { recordRedrive } from './rules/redrive-record.js'
 export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './rules/runs/errors.js'
 export { isItem, itemKind, pipelineOf } from './rules/runs/items.js'
-export { type EndStatus, runStatus } from './rules/runs/run-status.js'
 export { isRunId as isSlotRunId, runId as slotRunId } from './rules/schedules/schedule-state.js'
 export { checkedShared } from './rules/shared-limit.js'
 export { type StepAttempt, type StepRecord, type StepState, stepRecord, withAttempt } from './rules/steps.js'
-export { taskIds } from './rules/task-id.js'
 export { syncFolder } from './sync-folder.js'

@@ -1,14 +1,13 @@
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { SharedLimits } from '../store/index.js'
-import type { Budget } from '../store/internal.js'
+import type { Budget, SharedLimits } from '../store/internal.js'
 import { type Death, kindAfterDeath } from './death.js'
 import type { SchemasUnlessJson } from './json-type.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'
 import { type TaskLimits, toSharedLimits } from './task-limits.js'
 
-/** Options of `declareTask`. */
+/** Options of `declareTask`. @inline */
 export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Output = Result> {
   /** Overrides `policies.task`, field by field. */
   readonly policy?: PolicyInput | undefined

@@ -1,7 +1,9 @@
 // For the other folders of this package. Users import from index.ts.
 
+export type { DeclaredSchedule } from './declare-schedules.js'
 export type { KeptAsJson } from './json-type.js'
 export { isLater, isSkip } from './outcomes.js'
+export type { RateInput } from './rate.js'
 export { toRates } from './rate.js'
 export { payloadCheck } from './standard-schema.js'
 export { taskKind, taskResult } from './task-kind.js'

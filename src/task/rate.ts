@@ -1,7 +1,7 @@
 import { OptionError } from '../policy/index.js'
 import type { Rate } from '../store/internal.js'
 
-/** How fast a bucket fills, and how much it holds. */
+/** How fast a bucket fills, and how much it holds. @inline */
 export type RateInput = (
   | { readonly perSecond: number }
   | { readonly perMinute: number }

@@ -3,7 +3,11 @@ import type { Duration } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { type Budget, checkedBudget } from '../store/internal.js'
 
-/** Budgets over all tasks of a kind, whatever their lanes and workers: of failures, of retries, or of both. */
+/**
+ * Budgets over all tasks of a kind, whatever their lanes and workers: of failures, of retries, or of both.
+ *
+ * @inline
+ */
 export interface TaskBudget {
   /** Stops the kind on all machines while too large a share of its attempts fails for reasons that are not the payload's. */
   readonly failures?: TaskFailureBudget | undefined

@@ -1,6 +1,5 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { OnceOptions } from '../store/index.js'
-import type { ClaimedTask, SlotRecord, Storable, StoreContract } from '../store/internal.js'
+import type { ClaimedTask, OnceOptions, SlotRecord, Storable, StoreContract } from '../store/internal.js'
 
 /** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
 export interface TaskContext {

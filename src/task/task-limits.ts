@@ -1,9 +1,9 @@
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { SharedLimits } from '../store/index.js'
+import type { SharedLimits } from '../store/internal.js'
 import { checkedShared } from '../store/internal.js'
 import { type RateInput, toRates } from './rate.js'
 
-/** Limits over all tasks of a kind together, whatever their lanes and workers: the quota of a provider. */
+/** Limits over all tasks of a kind together, whatever their lanes and workers: the quota of a provider. @inline */
 export interface TaskLimits {
   /** How many may run at once, over all workers. */
   readonly concurrency?: number | undefined

@@ -50,7 +50,7 @@ export interface TaskGetOptions<Input = unknown, Output = unknown> {
   readonly task?: DeclaredTask<unknown, unknown, Input, Output> | undefined
 }
 
-/** Options of `result`. */
+/** Options of `result`. @inline */
 export interface TaskResultOptions<Output = unknown> {
   /** The kind of task that it is: its result type is that of the answer, and its schema validates the result. */
   readonly task?: DeclaredTask<unknown, unknown, unknown, Output> | undefined
@@ -60,7 +60,7 @@ export interface TaskResultOptions<Output = unknown> {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Options of a `TaskQueue`. */
+/** Options of a `TaskQueue`. @inline */
 export interface TaskQueueOptions {
   /** Where time comes from. Default: the machine. */
   readonly clock?: Clock | undefined

@@ -1,7 +1,7 @@
 import type { Verdict } from '../policy/index.js'
 import { isNetworkCode } from '../policy/internal.js'
 
-/** A coarse type of failures, for reports and metrics: few values, the same for every service. */
+/** A coarse type of failures, for reports and metrics: few values, the same for every service. @inline */
 export type ErrorType = 'rate_limit' | 'server_error' | 'timeout' | 'network_error' | 'unknown'
 
 const TIMEOUT = /^(timeout|http_408|ETIMEDOUT|\w*_TIMEOUT)$/i

@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
+export type { ErrorType } from './error-type.js'
 export { REDACTED } from './secrets.js'
 export { emit } from './sink.js'
 export { areStacksFrequent, failureStack } from './stack.js'
@@ -9,19 +10,9 @@ export type {
   AttemptEvent,
   CollectionReport,
   CollectionSwept,
-  CoverageChecked,
-  GateClosed,
-  GateOpened,
-  IdempotencyNotRecorded,
-  IdempotencyUsed,
-  LeaseLost,
   Overran,
   OverrunReason,
-  ResultNotKept,
+  RetryScheduled,
   RunEnded,
   RunStarted,
-  Skipped,
-  Superseded,
-  SweepEnded,
-  Swept,
 } from './work-events.js'

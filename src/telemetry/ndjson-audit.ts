@@ -4,7 +4,7 @@ import { type AuditRecord, auditRecord } from './audit.js'
 import { LineFile } from './line-file.js'
 import type { WorkEvent } from './work-events.js'
 
-/** The options of an audit file. */
+/** The options of an audit file. @inline */
 export interface NdjsonAuditOptions {
   /** The maximum size of the records that wait in memory while writing fails or is too slow. Default 16 MiB. */
   readonly maxWaitingBytes?: number | undefined

@@ -27,7 +27,7 @@ export interface RetryAlert {
   readonly alertAbovePerMinute: number
 }
 
-/** The options of `retryPatterns`. */
+/** The options of `retryPatterns`. @inline */
 export interface RetryPatternsOptions {
   /** The source of time. Default: the system clock. */
   readonly clock?: Clock | undefined

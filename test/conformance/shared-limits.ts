@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { OptionError } from '../../src/policy/index.js'
-import type { NewTask, SharedLimits } from '../../src/store/index.js'
-import type { ClaimedTask, Outcome, Settled, StoreContract } from '../../src/store/internal.js'
+import type { NewTask } from '../../src/store/index.js'
+import type { ClaimedTask, Outcome, Settled, SharedLimits, StoreContract } from '../../src/store/internal.js'
 import {
   add,
   addOne,

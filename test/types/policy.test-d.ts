@@ -6,7 +6,6 @@ import {
   decide,
   explain,
   extendPolicy,
-  type FailureMatch,
   type GiveUpReason,
   type History,
   type Jitter,
@@ -123,8 +122,7 @@ describe('a policy', () => {
     expectTypeOf<Policy['timeout']>().toEqualTypeOf<number | undefined>()
     expectTypeOf<Policy['ttl']>().toEqualTypeOf<number | undefined>()
     expectTypeOf<Policy['maxRetryAfter']>().toEqualTypeOf<number>()
-    expectTypeOf<Policy['giveUpOn']>().toEqualTypeOf<readonly FailureMatch[]>()
-    expectTypeOf<FailureMatch>().toEqualTypeOf<string | number>()
+    expectTypeOf<Policy['giveUpOn']>().toEqualTypeOf<readonly (string | number)[]>()
   })
 
   it('cannot be changed', () => {

@@ -2,8 +2,6 @@ import {
   type Attempt,
   type AttemptRecord,
   circuitBreaker,
-  type Decision,
-  type GiveUpReason,
   RetryExhaustedError,
   type RetryOptions,
   retry,
@@ -12,6 +10,7 @@ import {
   retrying,
   type Verdict,
 } from 'redrive'
+import type { Decision, GiveUpReason } from 'redrive/policy'
 import { describe, expectTypeOf, it } from 'vitest'
 
 interface User {

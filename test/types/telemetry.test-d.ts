@@ -1,7 +1,5 @@
-import type { GiveUpReason, Verdict } from 'redrive'
+import type { GiveUpReason, Verdict } from 'redrive/policy'
 import {
-  type AttemptStarted,
-  type AttemptSucceeded,
   type AuditRecord,
   auditRecord,
   fanOut,
@@ -11,17 +9,16 @@ import {
   memoryAudit,
   ndjsonAudit,
   on,
-  type RetryScheduled,
   retryPatterns,
   type Sink,
-  type SlotEnded,
-  type TimedOut,
   type Work,
   type WorkEvent,
 } from 'redrive/telemetry'
 import { fakeClock } from 'redrive/testing'
 import { assertType, describe, expectTypeOf, it } from 'vitest'
 import type {
+  AttemptStarted,
+  AttemptSucceeded,
   CollectionSwept,
   CoverageChecked,
   GateClosed,
@@ -31,13 +28,16 @@ import type {
   LeaseLost,
   Overran,
   ResultNotKept,
+  RetryScheduled,
   RunEnded,
   RunStarted,
   Skipped,
+  SlotEnded,
   Superseded,
   SweepEnded,
   Swept,
-} from '../../src/telemetry/internal.js'
+  TimedOut,
+} from '../../src/telemetry/work-events.js'
 
 describe('an event', () => {
   it('narrows by its type, and every type is covered', () => {

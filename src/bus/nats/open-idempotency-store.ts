@@ -3,7 +3,7 @@ import { NatsConnection, type NatsConnectOptions } from './connection.js'
 import { loadKv } from './driver.js'
 import { NatsIdempotencyStore } from './idempotency-store.js'
 
-/** The options of an idempotency store in NATS. */
+/** The options of an idempotency store in NATS. @inline */
 export interface NatsIdempotencyStoreOptions extends NatsConnectOptions {
   /** The bucket, created if it does not exist. Default `redrive-idempotency`. */
   readonly bucket?: string | undefined

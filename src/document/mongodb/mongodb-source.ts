@@ -19,7 +19,7 @@ import type {
 import { asRead, formatOf, idText, newFields, toRecord, valueAt } from './fields.js'
 import { indexKeys, isFailed, priorityWalk, walksOf } from './walks.js'
 
-/** Options of `openMongodbSource`. */
+/** Options of `openMongodbSource`. @inline */
 export interface MongodbSourceOptions {
   /** The name of the database. Default: the one that the URL names. */
   readonly database?: string

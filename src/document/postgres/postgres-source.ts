@@ -24,7 +24,7 @@ import { idOf, type Table, Tables } from './table.js'
 
 type Row = Readonly<Record<string, unknown>>
 
-/** Options of `openPostgresSource`. */
+/** Options of `openPostgresSource`. @inline */
 export interface PostgresSourceOptions {
   /** How long connecting, and each answer, may take. Default 60 s. */
   readonly timeout?: Duration

@@ -34,7 +34,7 @@ import {
   toRecord,
 } from './rows.js'
 
-/** Options of `openSqliteSource`. */
+/** Options of `openSqliteSource`. @inline */
 export interface SqliteSourceOptions {
   /** The source of time. Default: the system clock, which is that of the database too. */
   readonly clock?: Clock

@@ -79,7 +79,7 @@ export type GroupLife =
   /** It failed in a release that has the fix. */
   | (LifeMark & { readonly state: 'regressed'; readonly release?: string; readonly fixedIn?: string })
 
-/** A mark that an operator makes. */
+/** A mark that an operator makes. @inline */
 export type GroupMark =
   | { readonly state: 'new' }
   | { readonly state: 'acknowledged' }
@@ -105,7 +105,7 @@ export interface GroupRecord extends FailureGroup {
   readonly life: GroupLife
 }
 
-/** Which groups to list. An absent field matches everything. */
+/** Which groups to list. An absent field matches everything. @inline */
 export interface GroupFilter {
   /** The kind of the tasks. */
   readonly kind?: string

@@ -45,6 +45,8 @@ export interface LaneLimits {
  * A limit over all lanes that match, together: the quota of a provider, whoever uses it. It holds beside the limits of
  * each lane. A rate limit that a task meets in any of these lanes holds all of them; afterwards they start at a pace that
  * is learned: nine tenths of the rate that was accepted before the refusal, growing again with every second without one.
+ *
+ * @inline
  */
 export interface SharedLimits {
   readonly isShared: true

@@ -1,19 +1,25 @@
 import type { By } from './ledger.js'
 import type { Page, PageRequest } from './list.js'
 
-/** What follows when slots were not fired in time: none of them runs, the last one does, or all of them do. */
+/**
+ * What follows when slots were not fired in time: none of them runs, the last one does, or all of them do.
+ *
+ * @inline
+ */
 export type CatchUp = 'skip' | 'last' | 'all'
 
 /**
  * What follows when a slot is due and the run of an earlier one has not finished: both run, the slot ends as overlapped,
  * it waits for the earlier run, or it cancels the earlier run and waits for its end.
+ *
+ * @inline
  */
 export type Overlap = 'allow' | 'skip' | 'after' | 'replace'
 
 /** How a slot ended. Each has a reason, except one that ran in time. */
 export type SlotEnd = 'ran' | 'skipped' | 'missed' | 'overlapped'
 
-/** When a schedule is due: as a cron expression says, or at each multiple of an interval. */
+/** When a schedule is due: as a cron expression says, or at each multiple of an interval. @inline */
 export type ScheduleTimes = { readonly cron: string } | { readonly everyMs: number }
 
 /** The task that a schedule enqueues. */

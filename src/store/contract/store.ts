@@ -18,7 +18,7 @@ import type { Enqueued, NewTask, TaskRecord, TaskStatus } from './task.js'
 import type { StandingReader } from './task-standing.js'
 import type { WorkerReader } from './worker-store.js'
 
-/** Options of `once`. */
+/** Options of `once`. @inline */
 export interface OnceOptions {
   /** The parameters of the work, as plain data. The same key with other parameters is an error. */
   readonly params?: unknown

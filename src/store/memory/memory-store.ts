@@ -9,7 +9,7 @@ import { MemoryTasks } from './tasks.js'
 import { memoryTransactions } from './transactions.js'
 import { MemoryVerbs } from './verbs.js'
 
-/** Options of a `MemoryStore`. */
+/** Options of a `MemoryStore`. @inline */
 export interface MemoryStoreOptions {
   /** Where time comes from. Default: the machine. */
   readonly clock?: Clock | undefined

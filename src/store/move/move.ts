@@ -29,7 +29,7 @@ export interface MoveProgress {
   readonly total?: number
 }
 
-/** Options of a move. */
+/** Options of a move. @inline */
 export interface MoveOptions {
   /** Called as the move goes on. */
   readonly onProgress?: (progress: MoveProgress) => void

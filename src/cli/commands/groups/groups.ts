@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { explainGroup, type GroupExplanation, listGroups } from '../../../operate/index.js'
 import { groupView } from '../../../operate/internal.js'
-import type { GroupFilter } from '../../../store/index.js'
+import type { GroupFilter } from '../../../store/internal.js'
 import { type GroupState, groupTitle } from '../../../store/internal.js'
 
 import type { CommandContext } from '../../command.js'

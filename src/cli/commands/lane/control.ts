@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import type { By, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../../../store/index.js'
+import type { By, LaneLimits, LaneRecord, LaneSelection } from '../../../store/index.js'
+import type { SharedLimits } from '../../../store/internal.js'
 import { isItem, type LimitRule, type StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'

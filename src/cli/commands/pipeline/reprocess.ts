@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { planReprocess, type ReprocessPlan, type ReprocessSelection, reprocess } from '../../../operate/index.js'
+import { planReprocess, type ReprocessPlan, reprocess } from '../../../operate/index.js'
+import type { ReprocessSelection } from '../../../operate/internal.js'
 import { isWorker } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import type { Environment } from '../../environment.js'

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
-import { type PolicyAdvice, reportYields } from '../../../operate/index.js'
-import type { YieldView } from '../../../operate/internal.js'
+import { reportYields } from '../../../operate/index.js'
+import type { PolicyAdvice, YieldView } from '../../../operate/internal.js'
 import { formatDuration } from '../../../policy/index.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'

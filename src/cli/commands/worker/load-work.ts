@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import type { DeclaredSchedule, TaskDefinition } from '../../../task/index.js'
+import type { TaskDefinition } from '../../../task/index.js'
+import type { DeclaredSchedule } from '../../../task/internal.js'
 import type { Environment } from '../../environment.js'
 import { CommandError, UsageError } from '../../errors.js'
 import { quoted } from '../../terminal/visible.js'
