@@ -2,24 +2,27 @@
 // the timetables that it checks: neither the parser, nor the arithmetic of time zones.
 
 const MINUTE = 60_000
-const PART = 6 * 3_600_000
-const DAY = 86_400_000
+
+// Times are whole minutes since the epoch: small integers, which make a year in all zones a matter of seconds.
+const QUARTER = 15
+const DAY = 24 * 60
 
 /**
- * Visits all minutes of a span in a zone, with the local time as the milliseconds at which UTC shows it. Offsets are asked
- * four times a day, and for each minute of the six hours in which they change.
+ * Visits all minutes of a span in a zone, with the local time as the minute at which UTC shows it. Offsets are asked once
+ * a day, since to ask costs more than all the rest, and for each quarter of an hour of the days on which they change.
  */
 function walk(zone: string, from: number, until: number, visit: (at: number, wall: number) => void): void {
   const format = new Intl.DateTimeFormat('en-GB', { timeZone: zone, dateStyle: 'short', timeStyle: 'short' })
   const offsetAt = (at: number) => {
-    const [day = 0, month = 0, year = 0, hour = 0, minute = 0] = (format.format(at).match(/\d+/g) ?? []).map(Number)
-    return Date.UTC(year, month - 1, day, hour, minute) - at
+    const text = format.format(at * MINUTE)
+    const [day = 0, month = 0, year = 0, hour = 0, minute = 0] = (text.match(/\d+/g) ?? []).map(Number)
+    return Date.UTC(year, month - 1, day, hour, minute) / MINUTE - at
   }
   let offset = offsetAt(from)
-  for (let part = from; part < until; part += PART) {
-    const after = offsetAt(part + PART)
-    for (let at = part; at < part + PART; at += MINUTE) {
-      if (after !== offset) offset = offsetAt(at)
+  for (let day = from; day < until; day += DAY) {
+    const after = offsetAt(day + DAY)
+    for (let at = day; at < day + DAY; at++) {
+      if (after !== offset && at % QUARTER === 0) offset = offsetAt(at)
       visit(at, at + offset)
     }
     offset = after
@@ -45,9 +48,8 @@ function matcherOf(cron: string): (wall: number) => boolean {
   const [days, months, weekdays] = [valuesOf(day, 1, 31), valuesOf(month, 1, 12), valuesOf(weekday, 0, 7)]
   const areBothRestricted = day !== '*' && weekday !== '*'
   return wall => {
-    const time = Math.floor(wall / MINUTE)
-    if (!(minutesOf[time % 60] && hours[Math.floor(time / 60) % 24])) return false
-    const date = new Date(wall)
+    if (!(minutesOf[wall % 60] && hours[Math.floor(wall / 60) % 24])) return false
+    const date = new Date(wall * MINUTE)
     if (!months[date.getUTCMonth() + 1]) return false
     const [isDay, isWeekday] = [
       days[date.getUTCDate()],
@@ -60,21 +62,23 @@ function matcherOf(cron: string): (wall: number) => boolean {
 /** The slots of an expression of five fields, found among the minutes of a span. Its end is not in it. */
 export function slotsByWalk(cron: string, zone: string, from: number, until: number): number[] {
   const matches = matcherOf(cron)
+  const [first, end] = [from / MINUTE, until / MINUTE]
   const slots: number[] = []
   if (isElapsed(cron)) {
-    walk(zone, from, until, (at, wall) => {
-      if (matches(wall)) slots.push(at)
+    walk(zone, first, end, (at, wall) => {
+      if (matches(wall)) slots.push(at * MINUTE)
     })
     return slots
   }
-  let latest = -Infinity
-  walk(zone, from - DAY, until, (at, wall) => {
+  // Of the day before the span only the local times matter, which do not come again.
+  let latest = Number.NEGATIVE_INFINITY
+  walk(zone, first - DAY, end, (at, wall) => {
+    if (wall <= latest) return
     // Local times that the clocks have left out are due now, unless the whole day never was; repeated ones have been.
-    let isDue = wall > latest && matches(wall)
-    const isDayLost = wall - latest > DAY
-    for (let lost = latest + MINUTE; lost < wall && !isDayLost; lost += MINUTE) isDue ||= matches(lost)
-    if (isDue && at >= from) slots.push(at)
-    latest = Math.max(latest, wall)
+    let isDue = matches(wall)
+    if (wall - latest <= DAY) for (let lost = latest + 1; lost < wall; lost++) isDue ||= matches(lost)
+    if (isDue && at >= first) slots.push(at * MINUTE)
+    latest = wall
   })
   return slots
 }

@@ -88,9 +88,9 @@ With --until-empty, it exits with 3 if tasks became dead letters. It waits for
 delayed tasks and paused lanes too, and says so.
 
 With --drain, it runs what is due, and retries that fall due meanwhile: for the
-cron of another system. It leaves work that is delayed, paused or held by a limit
-to the next drain. After --deadline, running tasks get the grace period, and the
-rest is handed back. It exits with 3 if tasks became dead letters.
+cron of another system. It leaves work that is delayed, paused or held by a
+limit to the next drain. After --deadline, running tasks get the grace period,
+and the rest is handed back. It exits with 3 if tasks became dead letters.
 
 With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
 whole store. With --push, it pushes them to a Pushgateway: for a single worker
