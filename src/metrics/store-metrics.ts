@@ -127,13 +127,13 @@ const GATE = { closed: 0, half_open: 0.5, open: 1 } as const
 
 async function figuresOf(store: Pick<StoreContract, 'stats' | 'budgets' | 'groups' | 'schedules'>): Promise<Figures> {
   const groups = store.groups.list({}, { limit: MAX_GROUPS })
-  const [stats, budgets, { items }, { now, dueAt = now }] = await Promise.all([
+  const [stats, budgets, { items }, scheduleLagMs] = await Promise.all([
     store.stats(),
     store.budgets.list(),
     groups,
-    store.schedules.next(),
+    store.schedules.lagMs(),
   ])
-  return { ...stats, budgets, groups: items, scheduleLagMs: Math.max(0, now - dueAt) }
+  return { ...stats, budgets, groups: items, scheduleLagMs }
 }
 
 interface KindGauge {

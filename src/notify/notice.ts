@@ -8,6 +8,7 @@ export type NoticeType =
   | 'oldest_age'
   | 'gate_opened'
   | 'operation_ended'
+  | 'slots_missed'
 
 /** A message, before it is known where it goes. */
 export interface Notice {

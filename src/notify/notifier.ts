@@ -16,6 +16,7 @@ import type { Occasion } from './occasion.js'
 import { oldestAge } from './oldest-age.js'
 import { operationEnded } from './operation-ended.js'
 import { regressed } from './regressed.js'
+import { slotsMissed } from './slots-missed.js'
 import type { Target } from './target.js'
 
 /** Options of `notify`. */
@@ -30,6 +31,8 @@ export interface NotifyOptions {
   readonly gates?: boolean | undefined
   /** Tell when an operation is done, or has stopped. Default: true. */
   readonly operations?: boolean | undefined
+  /** Tell when slots of a schedule were missed, and are not caught up. Default: true. */
+  readonly schedules?: boolean | undefined
   /** How often to look. Default 30 s. */
   readonly every?: Duration | undefined
   /** How often to repeat a message about something that lasts, such as an age. Default 1 h. */
@@ -48,6 +51,7 @@ const NOTIFY_OPTIONS: KnownOptions<NotifyOptions> = {
   oldestAge: '',
   gates: '',
   operations: '',
+  schedules: '',
   every: '',
   repeat: '',
   sink: 'function',
@@ -197,12 +201,14 @@ export class Notifier {
 }
 
 /** The list of all occasions. */
-function occasionsOf({ groups = true, oldestAge: limit, gates = true, operations = true }: NotifyOptions): Occasion[] {
+function occasionsOf(options: NotifyOptions): Occasion[] {
+  const { groups = true, oldestAge: limit, gates = true, operations = true, schedules = true } = options
   return [
     ...(groups ? [newGroup, regressed] : []),
     ...(limit === undefined ? [] : [oldestAge(toMs('oldestAge', limit, 1))]),
     ...(gates ? [gateOpened] : []),
     ...(operations ? [operationEnded()] : []),
+    ...(schedules ? [slotsMissed] : []),
   ]
 }
 

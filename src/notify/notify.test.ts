@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { deadLetters } from '../../test/dead-letters.js'
-import { MemoryStore, type StoreContract } from '../store/internal.js'
+import { timetable } from '../calendar/internal.js'
+import { MemoryStore, type ScheduleSpec, type StoreContract } from '../store/internal.js'
 import { openSqlite } from '../store/sqlite/internal.js'
 
 import { defineTask, TaskQueue, Worker } from '../task/index.js'
@@ -583,5 +584,52 @@ describe('a target', () => {
     expect(() => notify(store, { to: [slack(url), slack(url)] })).toThrow(`Two targets are called 'slack'`)
     expect(() => notify(store, { to: [slack(url), slack(url, { name: 'on-call' })] })).not.toThrow()
     expect(() => notify(store, { to: [] })).toThrow('slack() or webhook()')
+  })
+})
+
+describe('missed slots', () => {
+  const HOUR = 3_600_000
+
+  /** Schedules that miss three slots each, found by one firing. */
+  async function missBy(...names: string[]) {
+    const clock = fakeClock(Date.parse('2027-03-01T00:30:00Z'))
+    const missing = new MemoryStore({ clock })
+    const specs = names.map((name): ScheduleSpec => {
+      const task = { kind: 'report', payload: 'null' }
+      const rules = { catchUp: 'last', catchUpWithinMs: 24 * HOUR, overlap: 'allow', spreadMs: 0 } as const
+      return { name, times: { cron: '0 * * * *' }, timeZone: 'UTC', task, ...rules }
+    })
+    await missing.schedules.declare(specs, { worker: 'w' }, timetable)
+    await clock.advance(4 * HOUR)
+    await missing.schedules.fire(100, timetable)
+    return { clock, missing }
+  }
+
+  it('are told once per schedule, with the command that shows them', async () => {
+    const { received, url } = await receiver()
+    const { clock, missing } = await missBy('nightly')
+    const notifier = await start({ to: webhook(url), clock }, missing)
+    await start({ to: webhook(url), clock }, missing)
+    await expect.poll(() => received.length).toBe(1)
+    expect(received[0]?.body).toMatchObject({
+      type: 'slots_missed',
+      text: 'Slots of nightly were missed, from 2027-03-01 01:00 UTC to 2027-03-01 03:00 UTC: a later slot was due by then, and only the last one runs. To see them, run: redrive schedule show nightly',
+      facts: { schedule: 'nightly', from: '2027-03-01T01:00:00.000Z', to: '2027-03-01T03:00:00.000Z' },
+    })
+    await notifier.look()
+    expect((await missing.count({ kind: 'notify:webhook' })).succeeded).toBe(1)
+  })
+
+  it('of many schedules are told in one message, and not at all without `schedules`', async () => {
+    const { received, url } = await receiver()
+    const { clock, missing } = await missBy(...Array.from({ length: 11 }, (_, n) => `s${n + 10}`))
+    await start({ to: webhook(url), clock, schedules: false }, missing)
+    expect((await missing.count({})).waiting).toBe(11)
+    await start({ to: webhook(url), clock }, missing)
+    await expect.poll(() => received.length).toBe(1)
+    expect(received[0]?.body).toMatchObject({
+      text: '11 schedules missed slots from 2027-03-01 01:00 UTC to 2027-03-01 03:00 UTC: s10, s11, s12, s13, s14, …. To list them, run: redrive schedule ls',
+      facts: { schedules: 11 },
+    })
   })
 })

@@ -1,10 +1,11 @@
 import { loadTimetables } from '../engine/internal.js'
 import { OptionError, RedriveError } from '../policy/index.js'
-import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
+import { checkOptions, commandLine, type KnownOptions, quoted } from '../policy/internal.js'
 import type { By, Page, PageRequest, Store } from '../store/index.js'
 import {
   type CatchUp,
   contractOf,
+  isRunBy,
   type Overlap,
   type ScheduledTask,
   type ScheduleRecord,
@@ -14,6 +15,7 @@ import {
   type SlotRecord,
   type StartedRun,
   type Timetable,
+  type WorkerRecord,
 } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
 
@@ -35,16 +37,21 @@ export interface ScheduleView {
   readonly overlap: Overlap
   /** Its next slots, with the local time that each is for. Empty while it is paused. */
   readonly next: readonly { readonly at: string; readonly local: string }[]
-  /** The slot that waits for an earlier run to end. */
-  readonly waiting: string | null
+  /** The slot that waits for an earlier run to end, with the local time that it is for, and that run. */
+  readonly waiting: { readonly slot: string; readonly local: string; readonly behind: string | null } | null
   /** Who paused it, when and why. */
   readonly paused: { readonly who: string; readonly why: string | null; readonly at: string } | null
-  /** The release of the code that declared it last; `null` if it was only set at run time. */
-  readonly declared: { readonly release: string | null; readonly at: string } | null
+  /**
+   * The release of the code that declared it last, when a worker did so, and whether a live worker has it in its code;
+   * `null` if it was only set at run time.
+   */
+  readonly declared: { readonly release: string | null; readonly at: string; readonly isLive: boolean } | null
+  /** How many live workers run its task. */
+  readonly workers: number
   /** Counts the changes of its times, its time zone and its task. */
   readonly generation: number
-  /** Why it could not be fired. */
-  readonly problem: string | null
+  /** Why it cannot be fired, and the slot since which it cannot. */
+  readonly problem: { readonly why: string; readonly since: string } | null
 }
 
 /** A slot as plain JSON. */
@@ -73,7 +80,7 @@ export class ScheduleNotFoundError extends RedriveError {
   ) {
     super(
       'schedule_not_found',
-      `There is no schedule ${quoted(schedule)} in the store. List them with listSchedules().`,
+      `There is no schedule ${quoted(schedule)} in the store. To list them, run: ${commandLine('schedule ls')}`,
     )
   }
 }
@@ -84,8 +91,8 @@ const NEXT = 3
 /** Lists schedules by name. */
 export async function listSchedules(store: Store, page: PageRequest): Promise<Page<ScheduleView>> {
   const { items, ...rest } = await contractOf(store).schedules.list(page)
-  const { now } = await contractOf(store).schedules.next()
-  const views = await Promise.all(items.map(item => scheduleView(item, now, 1)))
+  const around = await aroundOf(store)
+  const views = await Promise.all(items.map(item => scheduleView(item, around, 1)))
   return { items: views, ...rest }
 }
 
@@ -96,10 +103,8 @@ export async function findSchedule(
   { last = 20 }: { readonly last?: number } = {},
 ): Promise<ScheduleView & { readonly slots: readonly SlotView[] }> {
   const record = await known(store, name)
-  const { now } = await contractOf(store).schedules.next()
-  const table = await timetableOf(record)
-  const slots = await contractOf(store).schedules.slots(name, lastSlot(table, now, last), last * 2)
-  return { ...(await scheduleView(record, now, NEXT)), slots: slots.slice(-last).map(slotView) }
+  const slots = await contractOf(store).schedules.lastSlots(name, last)
+  return { ...(await scheduleView(record, await aroundOf(store), NEXT)), slots: slots.map(slotView) }
 }
 
 /** Creates or changes a schedule, made by `schedule()`. That holds until code declares something else than before. */
@@ -109,7 +114,7 @@ export async function setSchedule(
   by: By,
 ): Promise<ScheduleView> {
   const record = await contractOf(store).schedules.set(schedule.spec, by, await loadTimetables())
-  return scheduleView(record, (await contractOf(store).schedules.next()).now, NEXT)
+  return scheduleView(record, await aroundOf(store), NEXT)
 }
 
 /** Pauses a schedule: its slots are skipped, and not caught up. Runs that were enqueued go on. */
@@ -130,7 +135,7 @@ export async function removeSchedule(store: Store, name: string, by: By): Promis
 
 /** Starts a run of a schedule now, beside its slots. Answers with the unfinished run where runs must not overlap. */
 export async function runSchedule(store: Store, name: string, by: By): Promise<StartedRun> {
-  const started = await contractOf(store).schedules.run(name, by)
+  const started = await contractOf(store).schedules.run(name, by, await loadTimetables())
   if (started === undefined) throw new ScheduleNotFoundError(name)
   return started
 }
@@ -236,19 +241,19 @@ async function timetableOf(record: ScheduleRecord): Promise<Timetable> {
   return (await loadTimetables())(record)
 }
 
-/** A time with at most so many slots behind it, up to now. */
-function lastSlot(table: Timetable, now: number, count: number): number {
-  let before = now + 1
-  for (let n = 0; n < count; n++) {
-    const slot = table.previous(before)
-    if (slot === undefined || slot < 0) return Math.max(0, before - 1)
-    before = slot
-  }
-  return before - 1
+/** The time, and the live workers. */
+interface Around {
+  readonly now: number
+  readonly workers: readonly WorkerRecord[]
 }
 
-async function scheduleView(record: ScheduleRecord, now: number, count: number): Promise<ScheduleView> {
-  const { name, times, timeZone, task, catchUp, overlap, waiting, paused, declared, generation, problem } = record
+async function aroundOf(store: Store): Promise<Around> {
+  const [{ now }, workers] = await Promise.all([contractOf(store).schedules.next(), contractOf(store).workers()])
+  return { now, workers }
+}
+
+async function scheduleView(record: ScheduleRecord, { now, workers }: Around, count: number): Promise<ScheduleView> {
+  const { name, times, timeZone, task, catchUp, overlap, waiting, runs, paused, declared, generation, problem } = record
   const table = await timetableOf(record).catch(() => undefined)
   const next: { at: string; local: string }[] = []
   let slot = paused === undefined ? table?.next(Math.max(record.cursor, now)) : undefined
@@ -265,13 +270,27 @@ async function scheduleView(record: ScheduleRecord, now: number, count: number):
     catchUp,
     overlap,
     next,
-    waiting: isoOrNull(waiting),
+    waiting:
+      waiting === undefined
+        ? null
+        : {
+            slot: new Date(waiting).toISOString(),
+            local: table?.localTime(waiting) ?? '',
+            behind: runs.at(-1) ?? null,
+          },
     paused:
       paused === undefined ? null : { who: paused.who, why: paused.why ?? null, at: new Date(paused.at).toISOString() },
     declared:
-      declared === undefined ? null : { release: declared.release ?? null, at: new Date(declared.at).toISOString() },
+      declared === undefined
+        ? null
+        : {
+            release: declared.release ?? null,
+            at: new Date(declared.at).toISOString(),
+            isLive: workers.some(worker => declared.workers.includes(worker.name)),
+          },
+    workers: workers.filter(worker => isRunBy(worker, task)).length,
     generation,
-    problem: problem ?? null,
+    problem: problem === undefined ? null : { why: problem.why, since: new Date(problem.since).toISOString() },
   }
 }
 

@@ -24,7 +24,7 @@ export interface WhyAction {
 /** The part of a store that `why` reads. */
 export type WhyStore = Pick<
   StoreContract,
-  'standing' | 'workers' | 'laneRules' | 'budgets' | 'get' | 'count' | 'ledger' | 'policies' | 'runs'
+  'standing' | 'workers' | 'laneRules' | 'budgets' | 'get' | 'count' | 'ledger' | 'policies' | 'runs' | 'schedules'
 >
 
 /** The causes of a task's state, and what to do about them. */

@@ -1,11 +1,18 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../test/services/fresh-database.js'
+import { timetable } from '../calendar/internal.js'
 import { canonicalJson, policy } from '../policy/index.js'
 import type { NewTask } from '../store/index.js'
-import { type ClaimedTask, MemoryStore, type Outcome, type StoreContract } from '../store/internal.js'
+import {
+  type ClaimedTask,
+  MemoryStore,
+  type Outcome,
+  type ScheduleSpec,
+  type StoreContract,
+} from '../store/internal.js'
 import { openPostgres } from '../store/postgres/internal.js'
 import { openSqlite } from '../store/sqlite/internal.js'
 
@@ -365,5 +372,86 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await add('done')
     await settle({ type: 'succeeded' })
     expect((await ask('done')).answer).toMatch(/^It succeeded with attempt 1 at /)
+  })
+
+  describe('why a slot did not run', () => {
+    const MINUTE = 60_000
+    const BY = { who: 'ada', why: 'too often' }
+    const slotId = (at: number) => `${kind}@${new Date(at).toISOString().replace('.000Z', 'Z')}`
+    /** A schedule of this test's kind: due in a minute and every minute then. */
+    const declare = async (more: Partial<ScheduleSpec> = {}) => {
+      const first = Math.ceil((await store.now()) / MINUTE) * MINUTE + MINUTE
+      const rules = { catchUp: 'last', catchUpWithinMs: 60 * MINUTE, overlap: 'allow', spreadMs: 0 } as const
+      const task = { kind, payload: '{}' }
+      const spec = { name: kind, times: { everyMs: MINUTE }, startAt: first, timeZone: 'UTC', ...rules, task, ...more }
+      await store.schedules.set(spec, BY, timetable)
+      return first
+    }
+    const fireAt = async (at: number) => {
+      await clock.advance(at - (await store.now()))
+      await store.schedules.fire(10, timetable)
+    }
+    afterEach(() => store.schedules.remove(kind, BY))
+
+    it('it was missed, and a backfill runs it', async () => {
+      const first = await declare()
+      await fireAt(first + MINUTE)
+      const missed = await why(store, slotId(first))
+      expect(missed).toMatchObject({ kind, status: 'missed', isTask: false })
+      expect(missed?.answer).toMatch(/^The slot for \S+ \S+ was missed: a later slot was due by then/)
+      const from = new Date(first).toISOString()
+      const to = new Date(first + 1).toISOString()
+      expect(missed?.actions.map(({ args }) => args)).toEqual([
+        ['schedule', 'backfill', kind, '--from', from, '--to', to],
+      ])
+      const local = new Date(first).toISOString().slice(0, 16)
+      expect(await why(store, `${kind}@${local}`)).toEqual(missed)
+    })
+
+    it('a run says which slot it is for, by its local time too', async () => {
+      const first = await declare()
+      await fireAt(first)
+      const run = await why(store, `${kind}@${new Date(first).toISOString().slice(0, 16)}`)
+      expect(run).toMatchObject({ id: slotId(first), status: 'waiting', isTask: true })
+      expect(run?.causes.at(-1)?.text).toMatch(/^It is the run of the schedule '.*' for [\d-]+ [\d:]+\.$/)
+    })
+
+    it('it waits for the run before it, and another one found it waiting', async () => {
+      const first = await declare({ overlap: 'after' })
+      await fireAt(first)
+      await fireAt(first + MINUTE)
+      const waits = await why(store, slotId(first + MINUTE))
+      expect(waits).toMatchObject({ status: 'waiting', isTask: false, causes: [{ code: 'slot_waits' }] })
+      expect(waits?.answer).toContain(`waits until the run ${slotId(first)} has ended`)
+      expect(waits?.actions[0]?.args).toEqual(['why', slotId(first)])
+      await fireAt(first + 2 * MINUTE)
+      expect(await why(store, slotId(first + 2 * MINUTE))).toMatchObject({ status: 'overlapped' })
+    })
+
+    it('it is not due, is skipped in a pause, is late, or never was a slot', async () => {
+      const first = await declare()
+      const codeOf = async (at: number) => (await why(store, slotId(at)))?.causes[0]?.code
+      expect(await codeOf(first)).toBe('slot_not_due')
+      expect(await codeOf(first + 1000)).toBe('not_a_slot')
+      await store.schedules.pause(kind, BY)
+      expect((await why(store, slotId(first)))?.answer).toMatch(/is paused by ada since .*: too often\. The slot for/)
+      await fireAt(first)
+      expect((await why(store, slotId(first)))?.answer).toMatch(
+        /was skipped: the schedule was paused by ada: too often/,
+      )
+      await store.schedules.resume(kind, BY, timetable)
+      await clock.advance(MINUTE)
+      await beat()
+      expect(await codeOf(first + MINUTE)).toBe('slot_late')
+      await store.leave('w')
+      expect(await codeOf(first + MINUTE)).toBe('no_worker')
+      const broken = () => {
+        throw new TypeError('no such zone')
+      }
+      await store.schedules.fire(10, broken)
+      expect((await why(store, slotId(first + MINUTE)))?.answer).toMatch(/cannot be fired: .*no such zone/)
+      expect(await why(store, 'nobody@2027-01-01T00:00:00Z')).toBeUndefined()
+      expect(await why(store, `${kind}@yesterday`)).toBeUndefined()
+    })
   })
 })

@@ -1,8 +1,17 @@
 import { timetable } from '../calendar/internal.js'
 import { toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
-import { checkOptions, type KnownOptions, quoted, wrongOption } from '../policy/internal.js'
-import type { CatchUp, Overlap, ScheduledTask, ScheduleSpec, ScheduleTimes } from '../store/internal.js'
+import { checkOptions, type KnownOptions, wrongOption } from '../policy/internal.js'
+import {
+  CATCH_UPS,
+  type CatchUp,
+  checkScheduleName,
+  OVERLAPS,
+  type Overlap,
+  type ScheduledTask,
+  type ScheduleSpec,
+  type ScheduleTimes,
+} from '../store/internal.js'
 import type { DeclaredTask } from '../task/index.js'
 import { checkedPriority, type Moment, toJson, toTime } from '../task/internal.js'
 
@@ -69,8 +78,6 @@ const OPTIONS: KnownOptions<ScheduleOptions & { payload: unknown }> = {
   endAt: '',
 }
 
-const CATCH_UPS: readonly CatchUp[] = ['skip', 'last', 'all']
-const OVERLAPS: readonly Overlap[] = ['allow', 'skip', 'after', 'replace']
 const SECOND = 1000
 const DAY = 86_400_000
 
@@ -86,12 +93,7 @@ export function schedule<Input>(
   options: ScheduleOptions<Input> & PayloadOption<NoInfer<Input>>,
 ): Schedule {
   checkOptions('schedule()', options, OPTIONS)
-  if (typeof name !== 'string' || !/^[\w.:-]{1,100}$/.test(name)) {
-    throw new OptionError(
-      'name',
-      `A schedule is named with letters, digits and _.:- (at most 100), got ${quoted(name)}.`,
-    )
-  }
+  checkScheduleName(name)
   const { task, timeZone = 'UTC' } = options
   if (typeof task?.kind !== 'string')
     throw new OptionError('task', 'A task is what declareTask() or defineTask() returns.')

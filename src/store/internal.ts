@@ -71,6 +71,7 @@ export {
 } from './contract/run-store.js'
 export type {
   CatchUp,
+  MissedSlots,
   Overlap,
   ScheduledTask,
   ScheduleRecord,
@@ -110,7 +111,8 @@ export { ownValue } from './rules/own-value.js'
 export { recordRedrive } from './rules/redrive-record.js'
 export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './rules/runs/errors.js'
 export { isItem, itemKind, pipelineOf } from './rules/runs/items.js'
-export { isRunId as isSlotRunId, runId as slotRunId } from './rules/schedules/schedule-state.js'
+export { CATCH_UPS, checkScheduleName, OVERLAPS } from './rules/schedules/check-schedule.js'
+export { isRunId as isSlotRunId, runId as slotRunId, spreadOf } from './rules/schedules/schedule-state.js'
 export { checkedShared } from './rules/shared-limit.js'
 export { type StepAttempt, type StepRecord, type StepState, stepRecord, withAttempt } from './rules/steps.js'
 export { syncFolder } from './sync-folder.js'

@@ -8,6 +8,7 @@ import { taskAfterDeath } from './death.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { isLater, isSkip } from './outcomes.js'
+import { slotOfRun } from './slot-of-run.js'
 import { payloadCheck, validate } from './standard-schema.js'
 import { type TaskContext, taskContext } from './task-context.js'
 
@@ -37,9 +38,9 @@ export function taskKind(
     call: (task, attempt) => {
       const payload: unknown = JSON.parse(task.payload)
       if (!isSlotRunId(task.id)) return call(definition, payload, taskContext(task, attempt, store))
-      return store.schedules
-        .slotOf(task.id)
-        .then(slot => call(definition, payload, taskContext(task, attempt, store, slot)))
+      return slotOfRun(store.schedules, task).then(slot =>
+        call(definition, payload, taskContext(task, attempt, store, slot)),
+      )
     },
     returned: taskResult,
     ifDead:

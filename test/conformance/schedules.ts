@@ -241,13 +241,13 @@ export const SCHEDULES: StoreBehaviours = {
 
   async 'a run can be started at any time, unless it must not overlap'(store, advance) {
     await everyMinute(store, { overlap: 'skip' })
-    const started = await store.schedules.run('tick', BY)
+    const started = await store.schedules.run('tick', BY, timetable)
     assert.ok(started !== undefined && 'id' in started)
     assert.equal((await store.schedules.slotOf(started.id))?.reason, 'it was started by anna: a test')
-    assert.deepEqual(await store.schedules.run('tick', BY), { unfinished: started.id })
+    assert.deepEqual(await store.schedules.run('tick', BY, timetable), { unfinished: started.id })
     await advance(MINUTE)
     assert.deepEqual(ends((await fire(store)).slots), ['overlapped'])
-    assert.equal(await store.schedules.run('none', BY), undefined)
+    assert.equal(await store.schedules.run('none', BY, timetable), undefined)
   },
 
   async 'one that cannot be fired says why, and does not stop the others'(store, advance) {
@@ -262,10 +262,122 @@ export const SCHEDULES: StoreBehaviours = {
       slots.map(({ schedule }) => schedule),
       ['good'],
     )
-    assert.match((await store.schedules.get('bad'))?.problem ?? '', /no such zone/)
+    assert.match((await store.schedules.get('bad'))?.problem?.why ?? '', /no such zone/)
     await advance(MINUTE)
     assert.deepEqual(ends((await fire(store)).slots), ['missed', 'ran', 'ran'])
     assert.equal((await store.schedules.get('bad'))?.problem, undefined)
+  },
+
+  async 'one that cannot be fired is late since its slot, and no longer once it can'(store, advance) {
+    assert.equal(await store.schedules.lagMs(), 0)
+    await everyMinute(store, { catchUp: 'all' })
+    await advance(MINUTE)
+    const broken = () => {
+      throw new TypeError('no such zone')
+    }
+    for (let minutes = 0; minutes < 3; minutes++) {
+      await store.schedules.fire(10, broken)
+      assert.equal(await store.schedules.lagMs(), minutes * MINUTE)
+      await advance(MINUTE)
+    }
+    await fire(store)
+    assert.equal(await store.schedules.lagMs(), 0)
+    await advance(MINUTE)
+    await store.schedules.fire(10, broken)
+    await advance(MINUTE)
+    assert.equal(await store.schedules.lagMs(), MINUTE)
+    await store.schedules.remove('tick', BY)
+    assert.equal(await store.schedules.lagMs(), 0)
+  },
+
+  async 'schedules that have missed slots are listed, the last found first'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    await everyMinute(store, { name: 'late', startAt: startAt + MINUTE, catchUp: 'skip' })
+    assert.deepEqual(await store.schedules.missed(10), [])
+    await advance(3 * MINUTE)
+    await fire(store)
+    const missed = (await store.schedules.missed(10)).map(({ schedule, from, to }) => [schedule, from, to])
+    assert.deepEqual(missed, [
+      ['tick', startAt, startAt + MINUTE],
+      ['late', startAt + MINUTE, startAt + MINUTE],
+    ])
+    await advance(5 * MINUTE)
+    await store.schedules.pause('late', BY)
+    await fire(store)
+    const [newest] = await store.schedules.missed(1)
+    assert.equal(newest?.schedule, 'tick')
+    assert.equal(newest?.at, await store.now())
+  },
+
+  async 'the last slots are found, whatever its times are by now'(store, advance) {
+    const { startAt = 0, ...spec } = await everyMinute(store)
+    for (let minute = 0; minute < 5; minute++) {
+      await advance(MINUTE)
+      await fire(store)
+    }
+    await store.schedules.set({ ...spec, times: { cron: '@yearly' } }, BY, timetable)
+    const times = async (limit: number, before?: number) =>
+      (await store.schedules.lastSlots('tick', limit, before)).map(({ slot }) => (slot - startAt) / MINUTE)
+    assert.deepEqual(await times(3), [2, 3, 4])
+    assert.deepEqual(await times(2, startAt + 3 * MINUTE), [1, 2])
+    assert.deepEqual(await times(9, startAt), [])
+  },
+
+  async 'a firing ends after some thousand slots, and the next one goes on'(store, advance) {
+    for (const name of ['a', 'b', 'c'])
+      await everyMinute(store, { name, catchUp: 'all', catchUpWithinMs: 2000 * MINUTE })
+    await advance(1000 * MINUTE)
+    const first = await fire(store)
+    assert.deepEqual([first.slots.length, first.hasMore], [2000, true])
+    const second = await fire(store)
+    assert.deepEqual([second.slots.length, second.hasMore], [1000, false])
+    assert.deepEqual(await fire(store), { slots: [], hasMore: false })
+    assert.equal((await store.count({})).waiting, 3000)
+  },
+
+  async 'one that is no schedule is refused, and says why'(store) {
+    const spec = await everyMinute(store)
+    const odd = [
+      { name: 'a b' },
+      { name: 'a@2027-01-01T00:00:00Z' },
+      { name: '' },
+      { times: {} },
+      { times: null },
+      { times: { everyMs: 0 } },
+      { times: { everyMs: 1500 } },
+      { times: { cron: '' } },
+      { times: { cron: '* * * * * * *' } },
+      { timeZone: 'Europe/Atlantis' },
+      { catchUp: 'none' },
+      { overlap: 'queue' },
+      { spreadMs: Number.NaN },
+      { catchUpWithinMs: -1 },
+      { startAt: Number.POSITIVE_INFINITY },
+      { task: { kind: 'k', payload: null } },
+      { task: { kind: 7, payload: 'null' } },
+    ]
+    for (const fields of odd) {
+      const hostile = { ...spec, ...fields } as ScheduleSpec
+      const refused = { code: 'invalid_option' }
+      await assert.rejects(store.schedules.set(hostile, BY, timetable), refused, JSON.stringify(fields))
+      await assert.rejects(store.schedules.declare([hostile], { worker: 'w' }, timetable), refused)
+    }
+    assert.equal((await store.schedules.get('tick'))?.generation, 1)
+    assert.equal((await store.schedules.list({ limit: 9 })).items.length, 1)
+  },
+
+  async 'overlap: a run that a pause, a rate limit or an open gate holds back has not finished'(store, advance) {
+    await everyMinute(store, { overlap: 'skip' })
+    await advance(MINUTE)
+    await fire(store)
+    await store.pause({ kind: 'k' }, { isPaused: true, ...BY })
+    assert.deepEqual(await claimIds(store), [])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['overlapped'])
+    await store.pause({ kind: 'k' }, { isPaused: false, ...BY })
+    await finish(store)
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
   },
 
   async 'the id of a run that a task has already is no run'(store, advance) {

@@ -108,10 +108,15 @@ export interface ScheduleRecord extends ScheduleSpec {
   readonly runs: readonly string[]
   /** Who paused it, when and why. */
   readonly paused?: (By & { readonly at: number }) | undefined
-  /** The last code that declared it. Absent for a schedule that was set at run time alone. */
-  readonly declared?: { readonly release?: string | undefined; readonly at: number } | undefined
-  /** Why it cannot be fired here, such as a time zone that this version of Node does not know. */
-  readonly problem?: string | undefined
+  /**
+   * The last code that declared it, and the workers that have it in their code: those that were alive when one of them
+   * started. Absent for a schedule that was set at run time alone.
+   */
+  readonly declared?:
+    | { readonly release?: string | undefined; readonly at: number; readonly workers: readonly string[] }
+    | undefined
+  /** Why it cannot be fired, such as a time zone that a version of Node does not know, and the slot since which it cannot. */
+  readonly problem?: { readonly why: string; readonly since: number } | undefined
   /** When it was created. */
   readonly createdAt: number
   /** When somebody last changed it. */
@@ -123,6 +128,18 @@ export type Timetables = (spec: ScheduleSpec) => Timetable
 
 /** The effect of a declaration: `kept` means that a newer release had declared the schedule otherwise. */
 export type Declared = 'created' | 'changed' | 'unchanged' | 'kept'
+
+/** Slots of a schedule that nothing fired in time, and that are not caught up. */
+export interface MissedSlots {
+  readonly schedule: string
+  /** When this was found. */
+  readonly at: number
+  /** The first and the last of them. */
+  readonly from: number
+  readonly to: number
+  /** Why the last one was not caught up, in words. */
+  readonly reason: string
+}
 
 /** The slots that a firing has ended. */
 export interface FiredSlots {
@@ -157,17 +174,23 @@ export interface ScheduleStore {
   /** Forgets a schedule. Its runs and the record of its slots stay. */
   remove(name: string, by: By): Promise<boolean>
   /** Starts a run now, beside the slots; `undefined` if there is no such schedule. */
-  run(name: string, by: By): Promise<StartedRun | undefined>
+  run(name: string, by: By, timetables: Timetables): Promise<StartedRun | undefined>
   /** Starts runs of slots that have not run, whatever their end was. Returns the ids of the new runs. */
   backfill(name: string, slots: readonly number[], by: By, timetables: Timetables): Promise<readonly string[]>
   /** Ends the slots that are due of at most this number of schedules. Any number of processes may fire at a time. */
   fire(limit: number, timetables: Timetables): Promise<FiredSlots>
   /** The store's clock, and when a schedule needs attention next. */
   next(): Promise<{ readonly now: number; readonly dueAt: number | undefined }>
+  /** How long ago the oldest slot was due that nobody has fired, also where a schedule cannot be fired; 0 if there is none. */
+  lagMs(): Promise<number>
+  /** The schedules that have missed slots, last found first: the last ones of each of them. */
+  missed(limit: number): Promise<readonly MissedSlots[]>
   /** The slot of a run; `undefined` if the task is none. */
   slotOf(run: string): Promise<SlotRecord | undefined>
   /** The slots on record after a time, oldest first. */
   slots(name: string, after: number, limit: number): Promise<readonly SlotRecord[]>
+  /** The last slots on record, or the last ones before a time, oldest first. */
+  lastSlots(name: string, limit: number, before?: number): Promise<readonly SlotRecord[]>
   /** Forgets slots that ended so long ago, a batch at a time. */
   prune(keepMs: number, limit: number): Promise<void>
 }

@@ -43,6 +43,13 @@ export class MemoryRecords implements RecordPort {
       .slice(0, limit)
   }
 
+  listBack(type: string, before: string, limit: number): StoredRecord[] {
+    return [...this.#of(type).values()]
+      .filter(({ id }) => compareTexts(id, before) < 0)
+      .sort((a, b) => compareTexts(b.id, a.id))
+      .slice(0, limit)
+  }
+
   save(type: string, records: readonly StoredRecord[]): void {
     for (const record of records) this.#of(type).set(record.id, record)
   }

@@ -34,6 +34,8 @@ export interface RecordPort {
   newest(type: string, isOpenOnly: boolean, before: RecordPlace, limit: number): readonly StoredRecord[]
   /** Records behind an id, in the order of their ids. */
   list(type: string, after: string, limit: number): readonly StoredRecord[]
+  /** Records before an id, the last one first. */
+  listBack(type: string, before: string, limit: number): readonly StoredRecord[]
   /** Adds records, or replaces them. */
   save(type: string, records: readonly StoredRecord[]): void
   drop(type: string, ids: readonly string[]): void

@@ -39,6 +39,10 @@ export class PostgresRecordPort implements Promised<RecordPort> {
     return this.#read('list_records', [type, after, int4(limit)])
   }
 
+  listBack(type: string, before: string, limit: number): Promise<StoredRecord[]> {
+    return this.#read('list_records_back', [type, before, int4(limit)])
+  }
+
   async save(type: string, records: readonly StoredRecord[]): Promise<void> {
     if (records.length > 0) await this.#sql.call('save_records', [type, JSON.stringify(records)])
   }

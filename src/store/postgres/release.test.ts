@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'ebd4bc257c93cf26eccc42fc355ea9f390cf368e3b4839a73dee15971d7437a1',
+  1: '3845ec4d8a7f4e5dfc01205072ea231ee2e3e01b4e01bfcbe3806c30bc4fbcb4',
 }
 
 const MAX_LINES = 60

@@ -40,6 +40,10 @@ export class SqliteRecordPort implements RecordPort {
     return this.#records.list.all(type, after, limit).map(recordOf)
   }
 
+  listBack(type: string, before: string, limit: number): StoredRecord[] {
+    return this.#records.listBack.all(type, before, limit).map(recordOf)
+  }
+
   save(type: string, records: readonly StoredRecord[]): void {
     for (const { isOpen, ...record } of records) this.#records.save.run({ type, ...record, open: isOpen ? 1 : 0 })
   }

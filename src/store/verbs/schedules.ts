@@ -3,6 +3,7 @@ import type { Page, PageRequest } from '../contract/list.js'
 import type {
   Declared,
   FiredSlots,
+  MissedSlots,
   ScheduleRecord,
   ScheduleSpec,
   ScheduleStore,
@@ -10,19 +11,34 @@ import type {
   StartedRun,
   Timetables,
 } from '../contract/schedule-store.js'
-import type { Steps, Transactions, Tx } from '../port/steps.js'
+import type { Steps, Transactions } from '../port/steps.js'
 import { checkBy, checkName, checkNewTask, checkPage, checkTime } from '../rules/check.js'
 import { recordedIds, scheduleRecord } from '../rules/operator-record.js'
 import { type AtChange, change, create, declare, pause, resume } from '../rules/schedules/change-schedule.js'
-import { isMissed, missedRecord, startedNow, tryToFire } from '../rules/schedules/firing.js'
-import { SCHEDULE, SLOT, scheduleRow, scheduleState, slotOfRow, slotRow } from '../rules/schedules/schedule-rows.js'
+import { checkSchedule } from '../rules/schedules/check-schedule.js'
+import { startedNow, tryToFire } from '../rules/schedules/firing.js'
 import {
-  runId,
-  type ScheduleChange,
-  type ScheduleState,
-  type UnfinishedRuns,
-} from '../rules/schedules/schedule-state.js'
-import { cancelTasks } from './runs.js'
+  BROKEN,
+  MISSED,
+  missedOfRow,
+  SCHEDULE,
+  SLOT,
+  scheduleState,
+  slotOfRow,
+  slotRow,
+} from '../rules/schedules/schedule-rows.js'
+import { runId, type ScheduleChange, type ScheduleState } from '../rules/schedules/schedule-state.js'
+import { lockSchedules, noteTrouble, saveChanges, unfinishedOf } from './schedule-changes.js'
+
+/**
+ * The bounds of a firing: a transaction ends soon, however many slots were missed, and however many runs have not finished.
+ * What is left is fired by the next one.
+ */
+const MOST_SLOTS = 2000
+const MOST_RUNS = 10_000
+
+/** A place after those of all records. */
+const NEWEST = { place: Number.MAX_SAFE_INTEGER, id: '' }
 
 /** The schedules of every store. Any process fires, and leaves alone what another one is firing. */
 export class Schedules implements ScheduleStore {
@@ -39,20 +55,22 @@ export class Schedules implements ScheduleStore {
     { worker, release }: { readonly worker: string; readonly release?: string | undefined },
     timetables: Timetables,
   ): Promise<readonly Declared[]> {
-    specs.forEach(checkSpec)
+    specs.forEach(checkSchedule)
     return this.#store.write(function* (tx) {
       const known = new Map(
-        (yield* lock(
+        (yield* lockSchedules(
           tx,
           specs.map(({ name }) => name),
         )).map(state => [state.name, state]),
       )
-      const at = { now: yield* tx.clock.now(), unfinished: yield* unfinishedOf(tx, [...known.values()]), release }
+      const live = new Set((yield* tx.reads.workers()).map(({ name }) => name))
+      const by = { worker, release, live }
+      const at = { now: yield* tx.clock.now(), unfinished: yield* unfinishedOf(tx, [...known.values()]), ...by }
       const changes = specs.map(spec => {
         const state = known.get(spec.name)
         return declare(state && withTimes(state, timetables), spec, timetables(spec), at)
       })
-      yield* save(tx, changes, at.now)
+      yield* saveChanges(tx, changes, at.now)
       for (const { outcome, state } of changes) {
         if (outcome === 'unchanged' || outcome === 'kept') continue
         const act = { event_type: `schedule_${outcome}`, schedule: state.name } as const
@@ -64,14 +82,14 @@ export class Schedules implements ScheduleStore {
   }
 
   async set(spec: ScheduleSpec, by: By, timetables: Timetables): Promise<ScheduleRecord> {
-    checkSpec(spec)
+    checkSchedule(spec)
     checkPerson(by)
     return this.#store.write(function* (tx) {
-      const [before] = yield* lock(tx, [spec.name])
+      const [before] = yield* lockSchedules(tx, [spec.name])
       const at = { now: yield* tx.clock.now(), unfinished: yield* unfinishedOf(tx, before ? [before] : []) }
       const table = timetables(spec)
       const result = before ? change(withTimes(before, timetables), spec, table, at) : create(spec, table, at.now)
-      yield* save(tx, [result], at.now)
+      yield* saveChanges(tx, [result], at.now)
       const event_type = before ? 'schedule_changed' : 'schedule_created'
       yield* tx.audit.append(scheduleRecord({ event_type, schedule: spec.name }, by, at.now), at.now)
       return recordOf(result.state)
@@ -112,18 +130,18 @@ export class Schedules implements ScheduleStore {
     return this.#change(name, by, 'schedule_removed', () => 'drop')
   }
 
-  async run(name: string, by: By): Promise<StartedRun | undefined> {
+  async run(name: string, by: By, timetables: Timetables): Promise<StartedRun | undefined> {
     checkName('name', name)
     checkPerson(by)
     const started = await this.#store.write(function* (tx): Steps<StartedRun | undefined> {
-      const [state] = yield* lock(tx, [name])
+      const [state] = yield* lockSchedules(tx, [name])
       if (state === undefined) return undefined
       const now = yield* tx.clock.now()
       const unfinished = yield* unfinishedOf(tx, [state])
       const busy = state.runs.findLast(id => unfinished.has(id))
       if (busy !== undefined && state.overlap !== 'allow') return { unfinished: busy }
-      const { id, ...result } = startedNow(state, by, { now, unfinished })
-      yield* save(tx, [result], now)
+      const { id, ...result } = startedNow(withTimes(state, timetables), by, { now, unfinished })
+      yield* saveChanges(tx, [result], now)
       const act = { event_type: 'schedule_run', schedule: name, runs: recordedIds([id]) } as const
       yield* tx.audit.append(scheduleRecord(act, by, now), now)
       return { id }
@@ -137,7 +155,7 @@ export class Schedules implements ScheduleStore {
     checkPerson(by)
     for (const slot of slots) checkTime('slots', slot)
     const ids = await this.#store.write(function* (tx) {
-      const [state] = yield* lock(tx, [name])
+      const [state] = yield* lockSchedules(tx, [name])
       if (state === undefined) return []
       const now = yield* tx.clock.now()
       const known = yield* tx.records.lock(
@@ -182,16 +200,18 @@ export class Schedules implements ScheduleStore {
     checkPage({ limit })
     const fired = await this.#store.write(function* (tx) {
       const now = yield* tx.clock.now()
-      const due = (yield* tx.records.lockDue(SCHEDULE, now, limit)).map(scheduleState)
-      if (due.length === 0) return { slots: [], hasMore: false, started: 0 }
+      const locked = (yield* tx.records.lockDue(SCHEDULE, now, limit)).map(scheduleState)
+      if (locked.length === 0) return { slots: [], hasMore: false, started: 0 }
+      const due = upTo(MOST_RUNS, locked, state => [state, state.runs.length])
       const unfinished = yield* unfinishedOf(tx, due)
-      const changes = due.map(state => tryToFire(state, timetables, { now, unfinished }))
-      const slots = yield* save(tx, changes, now)
-      for (const { state, slots: ended } of changes) {
-        const missed = ended.filter(isMissed)
-        if (missed.length > 0) yield* tx.audit.append(missedRecord(state.name, missed, now), now)
-      }
-      return { slots, hasMore: due.length === limit, started: slots.filter(({ end }) => end === 'ran').length }
+      const changes = upTo(MOST_SLOTS, due, state => {
+        const change = tryToFire(state, timetables, { now, unfinished })
+        return [change, change.slots.length]
+      })
+      const slots = yield* saveChanges(tx, changes, now)
+      yield* noteTrouble(tx, due.slice(0, changes.length), changes, now)
+      const hasMore = locked.length === limit || changes.length < locked.length
+      return { slots, hasMore, started: slots.filter(({ end }) => end === 'ran').length }
     })
     if (fired.started > 0) this.#ring()
     return { slots: fired.slots, hasMore: fired.hasMore }
@@ -200,6 +220,21 @@ export class Schedules implements ScheduleStore {
   async next(): Promise<{ readonly now: number; readonly dueAt: number | undefined }> {
     return this.#store.read(function* (tx) {
       return { now: yield* tx.clock.now(), dueAt: yield* tx.records.nextPlace(SCHEDULE) }
+    })
+  }
+
+  async lagMs(): Promise<number> {
+    return this.#store.read(function* (tx) {
+      const now = yield* tx.clock.now()
+      const [due = now, broken = now] = [yield* tx.records.nextPlace(SCHEDULE), yield* tx.records.nextPlace(BROKEN)]
+      return Math.max(0, now - Math.min(due, broken))
+    })
+  }
+
+  async missed(limit: number): Promise<readonly MissedSlots[]> {
+    checkPage({ limit })
+    return this.#store.read(function* (tx) {
+      return (yield* tx.records.newest(MISSED, false, NEWEST, limit)).map(missedOfRow)
     })
   }
 
@@ -221,11 +256,25 @@ export class Schedules implements ScheduleStore {
     })
   }
 
+  async lastSlots(name: string, limit: number, before?: number): Promise<readonly SlotRecord[]> {
+    checkName('name', name)
+    checkPage({ limit })
+    if (before !== undefined) checkTime('before', before)
+    // No time sorts behind a tilde.
+    const end = before === undefined ? `${name}@~` : runId(name, before)
+    return this.#store.read(function* (tx) {
+      const rows = yield* tx.records.listBack(SLOT, end, limit)
+      const slots = rows.map(slotOfRow).filter(({ schedule }) => schedule === name)
+      return slots.sort((a, b) => a.slot - b.slot)
+    })
+  }
+
   async prune(keepMs: number, limit: number): Promise<void> {
     await this.#store.write(function* (tx) {
       const now = yield* tx.clock.now()
       // Slots are small, and those of frequent schedules are more than the tasks that go with them.
       yield* tx.records.dropClosed(SLOT, now - keepMs, 2 * limit)
+      yield* tx.records.dropClosed(MISSED, now - keepMs, limit)
     })
   }
 
@@ -239,73 +288,32 @@ export class Schedules implements ScheduleStore {
     checkName('name', name)
     checkPerson(by)
     return this.#store.write(function* (tx) {
-      const [state] = yield* lock(tx, [name])
+      const [state] = yield* lockSchedules(tx, [name])
       if (state === undefined) return false
       const at = { now: yield* tx.clock.now(), unfinished: yield* unfinishedOf(tx, [state]) }
       const result = rule(state, at)
       if (result === undefined) return true
-      if (result === 'drop') yield* tx.records.drop(SCHEDULE, [name])
-      else yield* save(tx, [result], at.now)
+      if (result === 'drop') {
+        yield* tx.records.drop(SCHEDULE, [name])
+        yield* tx.records.drop(BROKEN, [name])
+      } else yield* saveChanges(tx, [result], at.now)
       yield* tx.audit.append(scheduleRecord({ event_type, schedule: name }, by, at.now), at.now)
       return true
     })
   }
 }
 
-function* lock(tx: Tx, names: readonly string[]): Steps<ScheduleState[]> {
-  return (yield* tx.records.lock(SCHEDULE, names)).map(scheduleState)
-}
-
-function* unfinishedOf(tx: Tx, states: readonly ScheduleState[]): Steps<UnfinishedRuns> {
-  const ids = states.flatMap(({ runs }) => runs)
-  return new Map(ids.length === 0 ? [] : (yield* tx.tasks.unfinished(ids)).map(task => [task.id, task]))
-}
-
-/** Writes what follows from changes of schedules. Returns the slots that have ended. */
-function* save(tx: Tx, changes: readonly ScheduleChange[], now: number): Steps<SlotRecord[]> {
-  for (const { state, cancel, cancelled } of changes) {
-    if (cancel.length > 0) yield* cancelRuns(tx, state.name, cancel, cancelled, now)
+/** The results of these, one by one, until the sum of their sizes is reached. */
+function upTo<T, Result>(most: number, all: readonly T[], of: (one: T) => readonly [Result, number]): Result[] {
+  const results: Result[] = []
+  let sum = 0
+  for (const one of all) {
+    const [result, size] = of(one)
+    results.push(result)
+    sum += size
+    if (sum >= most) break
   }
-  const tasks = changes.flatMap(change => change.tasks)
-  const isNew = tasks.length === 0 ? [] : yield* tx.tasks.enqueue(tasks, now)
-  const taken = tasks.flatMap(({ id = '' }, n) => (isNew[n] ? [] : [id]))
-  // The id of a slot that was backfilled is taken, and its record is there.
-  const known = new Set(taken.length === 0 ? [] : (yield* tx.records.lock(SLOT, taken)).map(({ id }) => id))
-  const slots = changes
-    .flatMap(change => change.slots)
-    .flatMap((slot): SlotRecord[] => {
-      const id = runId(slot.schedule, slot.slot)
-      if (slot.end !== 'ran' || !taken.includes(id)) return [slot]
-      return known.has(id)
-        ? []
-        : [{ ...slot, end: 'skipped', reason: 'a task with the id of its run was there already' }]
-    })
-  if (slots.length > 0) yield* tx.records.save(SLOT, slots.map(slotRow))
-  yield* tx.records.save(
-    SCHEDULE,
-    changes.map(({ state }) => scheduleRow(state)),
-  )
-  return slots
-}
-
-/** Cancels runs of a schedule. The slots of those that had not begun end otherwise then. */
-function* cancelRuns(
-  tx: Tx,
-  name: string,
-  ids: readonly string[],
-  cancelled: ScheduleChange['cancelled'],
-  now: number,
-): Steps<void> {
-  const before = yield* tx.tasks.unfinished(ids)
-  yield* cancelTasks(tx, ids, { who: `schedule ${name}`, why: cancelled?.reason ?? 'the schedule was changed' }, now)
-  const unbegun = before.flatMap(({ id, hasBegun }) => (hasBegun ? [] : [id]))
-  if (unbegun.length === 0 || cancelled === undefined) return
-  const slots = (yield* tx.records.lock(SLOT, unbegun)).map(slotOfRow)
-  if (slots.length > 0)
-    yield* tx.records.save(
-      SLOT,
-      slots.map(slot => slotRow({ ...slot, ...cancelled, at: now })),
-    )
+  return results
 }
 
 /** A schedule with the timetable that it has had so far; without slots, if its times are such that none can be made here. */
@@ -316,7 +324,7 @@ function withTimes(state: ScheduleState, timetables: Timetables) {
     const none = () => undefined
     return {
       state,
-      timetable: { next: none, previous: none, localTime: (slot: number) => new Date(slot).toISOString() },
+      timetable: { next: none, previous: none, localTime: (slot: number) => new Date(slot).toISOString().slice(0, 19) },
     }
   }
 }
@@ -325,11 +333,6 @@ function recordOf({ declared, ...state }: ScheduleState): ScheduleRecord {
   if (declared === undefined) return state
   const { hash: _, ...rest } = declared
   return { ...state, declared: rest }
-}
-
-function checkSpec(spec: ScheduleSpec): void {
-  checkName('name', spec.name)
-  checkNewTask(spec.task)
 }
 
 function checkPerson(by: By): void {

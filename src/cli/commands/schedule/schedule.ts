@@ -70,7 +70,7 @@ function addReads(schedule: Command, context: CommandContext): void {
         await withStore(options, environment, async store => {
           const view = await findSchedule(store, name, { last: options.last })
           const now = await store.now()
-          writeOne(console, options.output, view, () => scheduleText(view, now))
+          writeOne(console, options.output, view, () => scheduleText(view, console, now))
           return ExitCode.done
         }),
       ),

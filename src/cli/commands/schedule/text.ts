@@ -30,7 +30,11 @@ export function scheduleTable(
 }
 
 /** A schedule with its next slots and the ends of its last ones. */
-export function scheduleText(schedule: ScheduleView & { readonly slots: readonly SlotView[] }, now: number): string {
+export function scheduleText(
+  schedule: ScheduleView & { readonly slots: readonly SlotView[] },
+  { width }: Pick<Console, 'width'>,
+  now: number,
+): string {
   const { name, state, task, catchUp, overlap, generation, declared, next, slots } = schedule
   const source =
     declared === null
@@ -43,20 +47,37 @@ export function scheduleText(schedule: ScheduleView & { readonly slots: readonly
     `  rules     catch up: ${catchUp}, overlap: ${overlap}`,
     `  source    ${source}${declared === null ? '' : ` at ${timestamp(declared.at)}`}, generation ${generation}`,
     ...next.map(({ at, local }, n) => `  ${n === 0 ? 'next' : '    '}      ${localText(local)} (${relative(at, now)})`),
-    ...notesOf(schedule, now).map(text => `  ${text}`),
+    ...notesOf(schedule, now).flatMap(text => paragraph(text, { width, indent: '  ' })),
   ]
   if (slots.length === 0) return [...facts, '  no slot has ended yet'].map(visible).join('\n')
-  const odd = slots.filter(({ reason }) => reason !== null)
+  const marks = slots.map(({ end }) => MARKS[end]).join('')
   return [
-    ...facts,
-    `  last      ${slots.map(({ end }) => MARKS[end]).join('')}`,
-    ...odd.map(
-      ({ local, until, end, reason }) =>
-        `    ${localText(local)}${until === null ? '' : ' and later'} ${end}: ${reason}`,
+    ...facts.map(visible),
+    ...paragraph(marks, { width, indent: '            ' }).map((line, n) =>
+      n === 0 ? `  last${line.slice(6)}` : line,
     ),
-  ]
-    .map(visible)
-    .join('\n')
+    ...reasons(slots).flatMap(text =>
+      paragraph(text, { width: width - 2, indent: '    ' }).map((line, n) => (n === 0 ? line : `  ${line}`)),
+    ),
+  ].join('\n')
+}
+
+/** The slots that have a reason. Those in a row with the same end and the same reason are said once. */
+function reasons(slots: readonly SlotView[]): string[] {
+  const groups: [SlotView, ...SlotView[]][] = []
+  for (const slot of slots) {
+    const last = groups.at(-1)
+    if (last?.[0].end === slot.end && last[0].reason === slot.reason) last.push(slot)
+    else groups.push([slot])
+  }
+  return groups.flatMap(group => {
+    const { local, until, end, reason } = group[0]
+    if (reason === null) return []
+    const last = until === null ? group.at(-1)?.local : until.slice(0, 19)
+    const span = last === undefined || last === local ? '' : ` to ${localText(last)}`
+    const count = group.length === 1 ? '' : ` (${group.length} slots)`
+    return [`${localText(local)}${span} ${end}${count}: ${reason}`]
+  })
 }
 
 const MARKS: Readonly<Record<SlotView['end'], string>> = { ran: '|', skipped: '.', missed: '!', overlapped: 'x' }
@@ -74,9 +95,13 @@ export function proofText(days: readonly ChangeDay[], timeZone: string, year: nu
     .join('\n')
 }
 
+/** A plan shows so many slots, and counts the others. */
+const SHOWN_SLOTS = 50
+
 /** The plan of a backfill. */
 export function backfillText({ slots, haveRun }: BackfillPlan): string {
-  const lines = slots.map(({ local, end, reason }) => `  ${localText(local)} ${end}: ${reason}`)
+  const lines = slots.slice(0, SHOWN_SLOTS).map(({ local, end, reason }) => `  ${localText(local)} ${end}: ${reason}`)
+  if (slots.length > SHOWN_SLOTS) lines.push(`  … and ${slots.length - SHOWN_SLOTS} more`)
   const count = slots.length === 1 ? '1 slot' : `${slots.length} slots`
   return [`${count} would run, ${haveRun} had run before.`, ...lines].map(visible).join('\n')
 }
@@ -89,13 +114,20 @@ function nextText({ next: [first] }: ScheduleView, now: number): string {
   return first === undefined ? '-' : `${localText(first.local)} (${relative(first.at, now)})`
 }
 
-function notesOf({ paused, waiting, problem }: ScheduleView, now: number): string[] {
+function notesOf({ paused, waiting, problem, declared, workers, task }: ScheduleView, now: number): string[] {
+  const release = declared?.release === null ? '' : ` (release ${declared?.release})`
   return [
     ...(paused === null
       ? []
       : [`paused by ${paused.who} since ${moment(paused.at, now)}${paused.why === null ? '' : `: ${paused.why}`}`]),
-    ...(waiting === null ? [] : [`the slot ${waiting} waits for an earlier run to end`]),
-    ...(problem === null ? [] : [`cannot be fired: ${problem}`]),
+    ...(waiting === null
+      ? []
+      : [`the slot for ${localText(waiting.local)} waits until ${waiting.behind ?? 'an earlier run'} has ended`]),
+    ...(problem === null ? [] : [`cannot be fired since ${timestamp(problem.since)}: ${problem.why}`]),
+    ...(declared === null || declared.isLive
+      ? []
+      : [`no live worker declares it; one did at ${timestamp(declared.at)}${release}`]),
+    ...(workers > 0 ? [] : [`no live worker runs '${task.kind}', so its runs wait`]),
   ]
 }
 

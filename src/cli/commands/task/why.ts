@@ -18,7 +18,7 @@ export function addWhy(program: Command, context: CommandContext): void {
   const command = program
     .command('why')
     .description('Explain why a task waits, runs, or has ended as it has, and what to do')
-    .argument('<id>', 'Id of the task, or of a document')
+    .argument('<id>', 'Id of the task, of a run of a schedule, or of a document')
     .action(async (id: string, options: CommonOptions) => context.end(await printWhy(context, id, options)))
   withCommonOptions(command).addHelpText(
     'after',
@@ -29,8 +29,12 @@ that ended it. Other causes and the commands that help follow.
 If no task has this id, it is looked up in your own collections, provided that
 REDRIVE_SOURCE or redrive.config names their database (see redrive docs why).
 
+A slot of a schedule is named by its run, or by its local time; it may have no
+task, and the answer says why.
+
 Examples:
   redrive why order-42
+  redrive why nightly-report@2027-03-28T02:30
   redrive why order-42 --output json | jq -r '.causes[].code'`,
   )
 }
@@ -95,12 +99,16 @@ interface Action {
   readonly command: string | null
 }
 
-function whyText({ id, kind, status, answer, causes }: Why, actions: readonly Action[], console: Console): string {
+function whyText(
+  { id, kind, status, isTask, answer, causes }: Why,
+  actions: readonly Action[],
+  console: Console,
+): string {
   const { paint, width } = console
   const indented = (text: string) => paragraph(text, { width, indent: '  ' })
   return [
     ...paragraph(answer, { width, indent: '' }).map(paint.bold),
-    ...paragraph(`Task ${visible(id)} of kind ${visible(kind)} is ${status}.`, { width, indent: '' }),
+    ...(isTask ? paragraph(`Task ${visible(id)} of kind ${visible(kind)} is ${status}.`, { width, indent: '' }) : []),
     ...(causes.length > 1 ? ['', paint.bold('Also')] : []),
     ...causes.slice(1).flatMap(({ text }) => indented(text)),
     ...(actions.length > 0 ? ['', paint.bold('What to do')] : []),

@@ -25,6 +25,19 @@ BEGIN
 END
 $$;
 
+-- Records before an id, the last one first.
+CREATE OR REPLACE FUNCTION redrive.list_records_back(of_type text, before text, up_to int) RETURNS json
+LANGUAGE plpgsql STABLE /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(redrive.record_json(page) ORDER BY page.id DESC), '[]')
+    FROM (
+      SELECT * FROM redrive.record WHERE type = of_type AND id < before ORDER BY id DESC LIMIT up_to
+    ) AS page
+  );
+END
+$$;
+
 -- In the order of their ids, so that nobody waits in a circle. An id that is free has no row to be locked.
 CREATE OR REPLACE FUNCTION redrive.lock_records(of_type text, ids text[]) RETURNS json LANGUAGE plpgsql /* verb */ AS $$
 BEGIN

@@ -19,25 +19,32 @@ export interface AtChange {
   readonly unfinished: UnfinishedRuns
 }
 
+/** Who declares: a worker, with the release of its code, among others that are alive. */
+export interface Declarer {
+  readonly worker: string
+  readonly release?: string | undefined
+  readonly live: ReadonlySet<string>
+}
+
 /** Code declares a schedule, whenever it starts. */
 export function declare(
   before: { readonly state: ScheduleState; readonly timetable: Timetable } | undefined,
   spec: ScheduleSpec,
   timetable: Timetable,
-  { release, ...at }: AtChange & { readonly release?: string | undefined },
+  { worker, live, release, ...at }: AtChange & Declarer,
 ): ScheduleChange & { readonly outcome: Declared } {
-  const declared = { hash: hashJson(spec), at: at.now, ...(release !== undefined && { release }) }
+  const workers = [...new Set([...(before?.state.declared?.workers ?? []).filter(name => live.has(name)), worker])]
+  const declared = { hash: hashJson(spec), at: at.now, workers, ...(release !== undefined && { release }) }
   if (before === undefined) return { outcome: 'created', ...withDeclaration(create(spec, timetable, at.now), declared) }
   const { state } = before
   const last = state.declared
   const isOlder = release !== undefined && last?.release !== undefined && isAtOrAfter(release, last.release) === false
   if (last?.hash === declared.hash) {
-    const isSame = isOlder || (last.release === release && nextDue(state, before.timetable) === state.dueAt)
     // The data of time zones may have changed since its next slot was computed.
     const dueAt = state.waiting === undefined ? nextDue(state, before.timetable) : state.dueAt
-    return { outcome: 'unchanged', ...only(isSame ? state : { ...state, dueAt, declared }) }
+    return { outcome: 'unchanged', ...only({ ...state, dueAt, declared: isOlder ? { ...last, workers } : declared }) }
   }
-  if (isOlder) return { outcome: 'kept', ...only(state) }
+  if (isOlder && last !== undefined) return { outcome: 'kept', ...only({ ...state, declared: { ...last, workers } }) }
   return { outcome: 'changed', ...withDeclaration(change(before, spec, timetable, at), declared) }
 }
 

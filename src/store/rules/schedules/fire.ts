@@ -15,8 +15,11 @@ import {
 /** A slot that is fired within this time has not been missed, and does not run late. */
 const IN_TIME_MS = 60_000
 
-/** How often a schedule looks whether the run has ended that its slot waits for. */
-const LOOK_AGAIN_MS = 1000
+/** A schedule looks whether the run has ended that its slot waits for: after a tenth of the time that it has waited. */
+const LOOK_AGAIN = { shareOfWait: 0.1, minMs: 1000, maxMs: 60_000 }
+
+/** The ids of more runs would make the record of a schedule large whose runs nobody starts. */
+const MOST_RUNS = 1000
 
 /** Ends the slots that are due, and starts the runs that follow. */
 export function fire(
@@ -91,12 +94,12 @@ class Firing {
     const waiting = this.#waiting
     const state = {
       ...before,
-      runs: this.#runs,
+      runs: this.#runs.slice(-MOST_RUNS),
       cursor: last ?? before.cursor,
       ...(waiting !== undefined && { waiting }),
     }
     const due = nextDue(state, this.#timetable)
-    const lookAt = waiting === undefined ? undefined : this.#now + LOOK_AGAIN_MS
+    const lookAt = waiting === undefined ? undefined : this.#now + lookAgainMs(this.#now - waiting)
     const dueAt = due === undefined || lookAt === undefined ? (due ?? lookAt) : Math.min(due, lookAt)
     return {
       state: { ...state, dueAt },
@@ -150,6 +153,11 @@ class Firing {
   #lateMs(slot: number): number {
     return this.#now - slot - spreadOf(this.#before)
   }
+}
+
+function lookAgainMs(waitedMs: number): number {
+  const { shareOfWait, minMs, maxMs } = LOOK_AGAIN
+  return Math.min(maxMs, Math.max(minMs, Math.ceil(waitedMs * shareOfWait)))
 }
 
 /** A slot, or all of a span. */

@@ -1,6 +1,6 @@
 import { failureText } from '../../../telemetry/index.js'
 import type { By } from '../../contract/ledger.js'
-import type { SlotRecord, Timetables } from '../../contract/schedule-store.js'
+import type { MissedSlots, SlotRecord, Timetable, Timetables } from '../../contract/schedule-store.js'
 import { checkNewTask } from '../check.js'
 import { scheduleRecord } from '../operator-record.js'
 import type { AtChange } from './change-schedule.js'
@@ -18,14 +18,14 @@ export function tryToFire(before: ScheduleState, timetables: Timetables, at: AtC
     change.tasks.forEach(checkNewTask)
     return change
   } catch (failure) {
-    const problem = failureText(failure)
+    const problem = { why: failureText(failure), since: before.problem?.since ?? before.dueAt ?? at.now }
     return { state: { ...state, dueAt: at.now + TRY_AGAIN_MS, problem }, slots: [], tasks: [], cancel: [] }
   }
 }
 
 /** Starts a run beside the slots. Its own slot is the present moment, to the millisecond. */
 export function startedNow(
-  before: ScheduleState,
+  { state: before, timetable }: { readonly state: ScheduleState; readonly timetable: Timetable },
   { who, why }: By,
   { now, unfinished }: AtChange,
 ): ScheduleChange & { readonly id: string } {
@@ -34,7 +34,7 @@ export function startedNow(
   const slot = now % 1000 === 0 ? now + 1 : now
   const id = runId(schedule, slot)
   const reason = `it was started by ${who}${why === undefined ? '' : `: ${why}`}`
-  const localTime = new Date(slot).toISOString()
+  const localTime = timetable.localTime(slot)
   return {
     id,
     state: { ...before, runs: [...before.runs.filter(run => unfinished.has(run)), id] },
@@ -44,19 +44,25 @@ export function startedNow(
   }
 }
 
-/** Whether nothing fired a slot in time. */
-export function isMissed({ end }: SlotRecord): boolean {
+function isMissed({ end }: SlotRecord): boolean {
   return end === 'missed'
 }
 
-/** The record of missed slots of one schedule, as JSON. */
-export function missedRecord(schedule: string, missed: readonly SlotRecord[], now: number): string {
-  const times = missed.flatMap(({ slot, until = slot }) => [slot, until])
-  const [from, to] = [Math.min(...times), Math.max(...times)].map(at => new Date(at).toISOString())
-  const reason = missed.at(-1)?.reason ?? ''
+/** The slots of a schedule that its firing has missed; `undefined` if it has missed none. They are in their order. */
+export function missedSlots({ state, slots }: ScheduleChange, now: number): MissedSlots | undefined {
+  const missed = slots.filter(isMissed)
+  const [first, last] = [missed[0], missed.at(-1)]
+  if (first === undefined || last === undefined) return undefined
+  const { slot, until = slot, reason = '' } = last
+  return { schedule: state.name, at: now, from: first.slot, to: until, reason }
+}
+
+/** The audit record of missed slots, as JSON. */
+export function missedRecord({ schedule, at, from, to, reason }: MissedSlots): string {
+  const [first, last] = [new Date(from).toISOString(), new Date(to).toISOString()]
   return scheduleRecord(
-    { event_type: 'slots_missed', schedule, from: from ?? '', to: to ?? '', reason },
+    { event_type: 'slots_missed', schedule, from: first, to: last, reason },
     { who: 'scheduler' },
-    now,
+    at,
   )
 }

@@ -1,4 +1,4 @@
-import type { SlotRecord } from '../../contract/schedule-store.js'
+import type { MissedSlots, SlotRecord } from '../../contract/schedule-store.js'
 import type { StoredRecord } from '../../port/record-port.js'
 import { runId, type ScheduleState } from './schedule-state.js'
 
@@ -7,6 +7,12 @@ export const SCHEDULE = 'schedule'
 
 /** The type of the records of slots, whose id is that of their run, and whose place is when they ended. */
 export const SLOT = 'slot'
+
+/** The type of a record for each schedule that cannot be fired, whose place is the slot since which it cannot. */
+export const BROKEN = 'schedule_broken'
+
+/** The type of a record for each schedule that has missed slots, whose place is when that was found. */
+export const MISSED = 'schedule_missed'
 
 /** A schedule as a record. One that is over is not open. */
 export function scheduleRow(state: ScheduleState): StoredRecord {
@@ -26,5 +32,15 @@ export function slotRow(slot: SlotRecord): StoredRecord {
 
 /** A slot of its record. */
 export function slotOfRow({ state }: StoredRecord): SlotRecord {
+  return JSON.parse(state)
+}
+
+/** Missed slots as a record. */
+export function missedRow(missed: MissedSlots): StoredRecord {
+  return { id: missed.schedule, place: missed.at, isOpen: false, state: JSON.stringify(missed) }
+}
+
+/** Missed slots of their record. */
+export function missedOfRow({ state }: StoredRecord): MissedSlots {
   return JSON.parse(state)
 }

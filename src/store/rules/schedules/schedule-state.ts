@@ -15,6 +15,7 @@ export interface Declaration {
   /** The version of the application. */
   readonly release?: string | undefined
   readonly at: number
+  readonly workers: readonly string[]
 }
 
 /** The state of a schedule after a rule, and what has to be written with it. */

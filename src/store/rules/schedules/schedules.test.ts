@@ -172,6 +172,15 @@ describe('while an earlier run has not finished', () => {
     expect(scene.started).toEqual([1, 2, 4].map(hours => scene.run(hours)))
   })
 
+  it('after: it looks less often for the end of a run that takes long', () => {
+    const scene = new Scene({ overlap: 'after', times: { cron: '0 0,1,2 * * *' } }).at(1).begins(1).at(2)
+    const looks = [2 + 1 / 3600, 2.1, 2.5, 8].map(hours => {
+      scene.at(hours)
+      return (scene.state.dueAt ?? 0) - scene.now
+    })
+    expect(looks).toEqual([1000, 36_000, 60_000, 60_000])
+  })
+
   it('replace: it is cancelled, and the slot waits for its end', () => {
     const scene = new Scene({ overlap: 'replace' }).at(1).begins(1).at(2)
     expect(scene.cancelled).toEqual([scene.run(1)])
@@ -190,6 +199,12 @@ describe('while an earlier run has not finished', () => {
     expect(scene.ends).toEqual(['1 ran', '2 overlapped'])
     expect(scene.finishes(1).at(3.1).ends.at(-1)).toBe('3 ran')
   })
+})
+
+it('remembers the last thousand runs of a schedule whose runs nobody starts', () => {
+  const scene = new Scene({ times: { everyMs: 60_000 }, catchUp: 'all' }).at(12).at(24).at(36)
+  expect(scene.state.runs).toHaveLength(1000)
+  expect(scene.state.runs.at(-1)).toBe(scene.run(36))
 })
 
 describe('a pause', () => {
@@ -281,12 +296,15 @@ describe('another definition', () => {
 describe('a declaration', () => {
   const table = timetable(hourly)
   const half = { ...hourly, times: { cron: '30 * * * *' } }
-  const at = (hours: number, release?: string) => ({ now: T0 + hours * HOUR, unfinished: NONE, release })
+  const at = (hours: number, release?: string) => {
+    return { now: T0 + hours * HOUR, unfinished: NONE, release, worker: 'w1', live: new Set(['w1']) }
+  }
   const first = declare(undefined, hourly, table, at(0.5, '1.2.0')).state
 
   it('is the same at every start of the same code', () => {
     const again = declare({ state: first, timetable: table }, hourly, table, at(3, '1.2.0'))
-    expect(again).toMatchObject({ outcome: 'unchanged', state: first })
+    const declared = { ...first.declared, at: T0 + 3 * HOUR }
+    expect(again).toMatchObject({ outcome: 'unchanged', state: { ...first, declared } })
   })
 
   it('of a newer release wins, and an older one does not take it back', () => {
@@ -294,6 +312,16 @@ describe('a declaration', () => {
     expect(newer).toMatchObject({ outcome: 'changed', state: { generation: 2 } })
     const older = declare({ state: newer.state, timetable: timetable(half) }, hourly, table, at(2, '1.2.9'))
     expect(older).toMatchObject({ outcome: 'kept', state: newer.state })
+  })
+
+  it('tells which workers have it in their code, as far as they are alive', () => {
+    const of = (state: ScheduleState, worker: string, live: string[], release?: string) =>
+      declare({ state, timetable: table }, hourly, table, { ...at(2, release), worker, live: new Set(live) }).state
+    const second = of(first, 'w2', ['w1'])
+    expect(second.declared?.workers).toEqual(['w1', 'w2'])
+    expect(of(second, 'w3', ['w2']).declared?.workers).toEqual(['w2', 'w3'])
+    // An older release has it in its code too, and does not become the one that declared it last.
+    expect(of(first, 'w0', ['w1'], '1.0.0').declared).toMatchObject({ release: '1.2.0', workers: ['w1', 'w0'] })
   })
 
   it('that is the same as the one before holds what was changed at run time', () => {

@@ -30,6 +30,8 @@ function prepare(db: Preparer) {
     newestOpen: db.prepare<[string, number, string, number], RecordRow>(newest('record_open', 'open = 1')),
     list: db.prepare<[string, string, number], RecordRow>(/* sql */ `
       SELECT id, place, open, state FROM record WHERE type = ? AND id > ? ORDER BY id LIMIT ? + 0`),
+    listBack: db.prepare<[string, string, number], RecordRow>(/* sql */ `
+      SELECT id, place, open, state FROM record WHERE type = ? AND id < ? ORDER BY id DESC LIMIT ? + 0`),
     save: db.prepare<RecordRow & { readonly type: string }>(/* sql */ `
       INSERT INTO record (type, id, place, open, state) VALUES (:type, :id, :place, :open, :state)
       ON CONFLICT (type, id) DO UPDATE SET place = excluded.place, open = excluded.open, state = excluded.state`),

@@ -1,0 +1,97 @@
+import type { SlotRecord } from '../contract/schedule-store.js'
+import type { Steps, Tx } from '../port/steps.js'
+import { missedRecord, missedSlots } from '../rules/schedules/firing.js'
+import {
+  BROKEN,
+  MISSED,
+  missedRow,
+  SCHEDULE,
+  SLOT,
+  scheduleRow,
+  scheduleState,
+  slotOfRow,
+  slotRow,
+} from '../rules/schedules/schedule-rows.js'
+import {
+  runId,
+  type ScheduleChange,
+  type ScheduleState,
+  type UnfinishedRuns,
+} from '../rules/schedules/schedule-state.js'
+import { cancelTasks } from './runs.js'
+
+/** Schedules by their names, locked. */
+export function* lockSchedules(tx: Tx, names: readonly string[]): Steps<ScheduleState[]> {
+  return (yield* tx.records.lock(SCHEDULE, names)).map(scheduleState)
+}
+
+/** The runs of schedules that have not finished. */
+export function* unfinishedOf(tx: Tx, states: readonly ScheduleState[]): Steps<UnfinishedRuns> {
+  const ids = states.flatMap(({ runs }) => runs)
+  return new Map(ids.length === 0 ? [] : (yield* tx.tasks.unfinished(ids)).map(task => [task.id, task]))
+}
+
+/** Writes what follows from changes of schedules. Returns the slots that have ended. */
+export function* saveChanges(tx: Tx, changes: readonly ScheduleChange[], now: number): Steps<SlotRecord[]> {
+  for (const { state, cancel, cancelled } of changes) {
+    if (cancel.length > 0) yield* cancelRuns(tx, state.name, cancel, cancelled, now)
+  }
+  const tasks = changes.flatMap(change => change.tasks)
+  const isNew = tasks.length === 0 ? [] : yield* tx.tasks.enqueue(tasks, now)
+  const taken = tasks.flatMap(({ id = '' }, n) => (isNew[n] ? [] : [id]))
+  // The id of a slot that was backfilled is taken, and its record is there.
+  const known = new Set(taken.length === 0 ? [] : (yield* tx.records.lock(SLOT, taken)).map(({ id }) => id))
+  const slots = changes
+    .flatMap(change => change.slots)
+    .flatMap((slot): SlotRecord[] => {
+      const id = runId(slot.schedule, slot.slot)
+      if (slot.end !== 'ran' || !taken.includes(id)) return [slot]
+      return known.has(id)
+        ? []
+        : [{ ...slot, end: 'skipped', reason: 'a task with the id of its run was there already' }]
+    })
+  if (slots.length > 0) yield* tx.records.save(SLOT, slots.map(slotRow))
+  yield* tx.records.save(
+    SCHEDULE,
+    changes.map(({ state }) => scheduleRow(state)),
+  )
+  return slots
+}
+
+/** Notes which schedules cannot be fired, which can again, and which have missed slots: for metrics and messages. */
+export function* noteTrouble(
+  tx: Tx,
+  before: readonly ScheduleState[],
+  changes: readonly ScheduleChange[],
+  now: number,
+): Steps<void> {
+  const broken = changes.flatMap(({ state: { name, problem } }) => (problem ? [{ name, ...problem }] : []))
+  const fired = new Set(changes.flatMap(({ state: { name, problem } }) => (problem ? [] : [name])))
+  const mended = before.flatMap(({ name, problem }) => (problem && fired.has(name) ? [name] : []))
+  const missed = changes.flatMap(change => missedSlots(change, now) ?? [])
+  const rows = broken.map(({ name, since }) => ({ id: name, place: since, isOpen: true, state: '{}' }))
+  if (rows.length > 0) yield* tx.records.save(BROKEN, rows)
+  if (mended.length > 0) yield* tx.records.drop(BROKEN, mended)
+  if (missed.length > 0) yield* tx.records.save(MISSED, missed.map(missedRow))
+  for (const slots of missed) yield* tx.audit.append(missedRecord(slots), now)
+}
+
+/** Cancels runs of a schedule. The slots of those that had not begun end otherwise then. */
+function* cancelRuns(
+  tx: Tx,
+  name: string,
+  ids: readonly string[],
+  cancelled: ScheduleChange['cancelled'],
+  now: number,
+): Steps<void> {
+  const before = yield* tx.tasks.unfinished(ids)
+  yield* cancelTasks(tx, ids, { who: `schedule ${name}`, why: cancelled?.reason ?? 'the schedule was changed' }, now)
+  const unbegun = before.flatMap(({ id, hasBegun }) => (hasBegun ? [] : [id]))
+  if (unbegun.length === 0 || cancelled === undefined) return
+  const slots = (yield* tx.records.lock(SLOT, unbegun)).map(slotOfRow)
+  if (slots.length > 0)
+    yield* tx.records.save(
+      SLOT,
+      slots.map(slot => slotRow({ ...slot, ...cancelled, at: now })),
+    )
+}
