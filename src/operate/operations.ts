@@ -12,7 +12,7 @@ import {
   OperationNotFoundError,
   type OperationRecord,
   type OperationSettings,
-  patchText,
+  objectText,
   type StoreContract,
   type TaskAct,
   type TaskSet,
@@ -142,8 +142,14 @@ export async function findSame(
 
 /** Calls are the same if they ask for the same; when they do so, and how many members there are by then, differs. */
 function identityOf({ act, set, by, settings: { patch, ...settings } = {} }: NewOperation): string {
-  const members = 'ids' in set ? [...new Set(set.ids)] : { ...set, until: undefined, count: undefined }
-  return canonicalJson({ act, members, by, settings, patch: patch && patchText(patch) })
+  return canonicalJson({ act, members: membersIn(set), by, settings, patch: patch && objectText(patch) })
+}
+
+function membersIn(set: NewOperation['set']): object {
+  if ('ids' in set) return [...new Set(set.ids)]
+  if (!('filter' in set)) return { ...set, until: undefined, count: undefined }
+  const { where, ...columns } = set.filter
+  return { ...columns, where: where && objectText(where) }
 }
 
 /** Options of `runOperation`. */
@@ -267,8 +273,14 @@ async function isEmpty(store: Pick<StoreContract, 'list'>, act: TaskAct, selecti
   if ('ids' in selection) return false
   const filter = 'filter' in selection ? selection.filter : {}
   const statuses = act === 'cancel' ? (['waiting', 'running'] as const) : (['dead'] as const)
-  for (const status of statuses)
-    if ((await store.list({ ...filter, status }, { limit: 1 })).items.length > 0) return false
+  for (const status of statuses) {
+    let after: string | undefined
+    do {
+      const { items, next } = await store.list({ ...filter, status }, { limit: 1, after })
+      if (items.length > 0) return false
+      after = next
+    } while (after !== undefined)
+  }
   return true
 }
 

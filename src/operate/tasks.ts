@@ -9,8 +9,8 @@ export async function listTasks(
   filter: TaskFilter = {},
   page: Partial<PageRequest> = {},
 ): Promise<Page<TaskView>> {
-  const { items, next } = await contractOf(store).list(filter, { ...page, limit: page.limit ?? 50 })
-  return { items: items.map(taskView), next }
+  const { items, ...rest } = await contractOf(store).list(filter, { ...page, limit: page.limit ?? 50 })
+  return { items: items.map(taskView), ...rest }
 }
 
 /**

@@ -5,7 +5,7 @@ export { type CommandFlags, commandArgs, commandLine, shellLine, shellWord } fro
 export { allowance, refusal } from './decide.js'
 export { namesOf } from './facts.js'
 export { isObject } from './is-object.js'
-export { compactJson, exactJson, exactValue, indentedJson, membersOf, mergePatch } from './json-text.js'
+export { compactJson, exactJson, exactValue, indentedJson, jsonTokens, membersOf, mergePatch } from './json-text.js'
 export { isNetworkCode } from './known-errors.js'
 export { DURATION } from './parse.js'
 export { plainJson, problemOf } from './plain-json.js'

@@ -5,9 +5,14 @@
 
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g
 
+/** The tokens of JSON, without white space. */
+export function jsonTokens(json: string): readonly string[] {
+  return json.match(TOKEN) ?? []
+}
+
 /** JSON without white space. */
 export function compactJson(json: string): string {
-  return /\s/.test(json) ? (json.match(TOKEN)?.join('') ?? '') : json
+  return /\s/.test(json) ? jsonTokens(json).join('') : json
 }
 
 /** How many levels a token adds. */
@@ -23,7 +28,7 @@ export function indentedJson(json: string): string {
   const parts: string[] = []
   let [depth, isOpened] = [0, false]
   const newLine = () => `\n${'  '.repeat(depth)}`
-  for (const token of json.match(TOKEN) ?? []) {
+  for (const token of jsonTokens(json)) {
     const levels = LEVELS.get(token) ?? 0
     if (levels < 0) depth--
     // An empty object or list stays on its line.
@@ -83,7 +88,7 @@ export function mergePatch(target: string | undefined, patch: string): string {
 /** Whether two texts differ in white space and escapes only. */
 function isSame(a: string, b: string): boolean {
   const unescaped = (token: string) => (token.includes('\\') ? JSON.stringify(JSON.parse(token)) : token)
-  const [left = [], right = []] = [a, b].map(text => text.match(TOKEN)?.map(unescaped))
+  const [left = [], right = []] = [a, b].map(text => jsonTokens(text).map(unescaped))
   return left.length === right.length && left.every((token, n) => token === right[n])
 }
 

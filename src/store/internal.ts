@@ -30,7 +30,7 @@ export type { FailureGroup, GroupFilter, GroupLife, GroupMark, GroupState, Group
 export type { Rate, SharedLimits } from './contract/lane.js'
 export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './contract/lane-rule.js'
 export type { AttemptEntry } from './contract/ledger.js'
-export type { CountField, KindStats, StoreStats, TaskCount } from './contract/list.js'
+export type { CountField, KindStats, PayloadPart, StoreStats, TaskCount } from './contract/list.js'
 export {
   AGES,
   type DeathsRow,
@@ -102,10 +102,11 @@ export { cursorAt } from './rules/cursor.js'
 export { groupTitle } from './rules/groups/group-title.js'
 export { hasFix } from './rules/groups/life.js'
 export { isRunBy, isWorker } from './rules/is-worker.js'
+export { objectText } from './rules/json-object.js'
 export { checkNewOperation, checkPatch } from './rules/operations/check-operation.js'
 export { OperationNotFoundError } from './rules/operations/errors.js'
 export { isLasting, isOutside, refuseLasting } from './rules/operations/operation-rules.js'
-export { lengthProblem, patchedPayload, patchText } from './rules/operations/patch-payload.js'
+export { lengthProblem, patchedPayload } from './rules/operations/patch-payload.js'
 export { limitRecord, type OperatorRecord } from './rules/operator-record.js'
 export { ownValue } from './rules/own-value.js'
 export { recordRedrive } from './rules/redrive-record.js'

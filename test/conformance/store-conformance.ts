@@ -22,6 +22,7 @@ import { OPERATOR_RECORDS } from './operator-records.js'
 import { OPERATORS } from './operators.js'
 import { OUTSIDE_ACTS } from './outside-acts.js'
 import { PATCHED_REDRIVES } from './patched-redrives.js'
+import { PAYLOAD_FILTERS } from './payload-filters.js'
 import { PRUNE } from './prune.js'
 import { QUOTAS } from './quotas.js'
 import { RECORDS } from './records.js'
@@ -61,6 +62,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   'redrives with a patch': PATCHED_REDRIVES,
   'outside acts': OUTSIDE_ACTS,
   lists: LISTS,
+  'filters by payload': PAYLOAD_FILTERS,
   groups: GROUPS,
   'the life of groups': GROUP_LIFE,
   'rules about groups': GROUP_RULES,

@@ -1,4 +1,4 @@
-import type { LedgerRow, TaskRecord } from '../../store/index.js'
+import type { Lane, LedgerRow, PageRequest, TaskRecord } from '../../store/index.js'
 import {
   cursorAt,
   type FixedRelease,
@@ -23,7 +23,7 @@ export async function chooseCanary(
   count: number,
   movable: (members: readonly OperationMember[]) => Promise<readonly OperationMember[]>,
 ): Promise<readonly string[]> {
-  const read = async (after: string | undefined) => (await store.operations.members(id, { limit: CHOICE, after })).items
+  const read = (after: string | undefined) => firstOf(store, id, { limit: CHOICE, after })
   const [oldest] = await read(undefined)
   if (oldest === undefined || isOutside(set)) return []
   const chosen = new Map<string, string>()
@@ -47,6 +47,16 @@ export async function chooseCanary(
   return [...chosen.keys()]
 }
 
+/** The first page with members. One that looks into payloads may be empty, and not the last. */
+async function firstOf(
+  store: Pick<StoreContract, 'operations'>,
+  id: string,
+  page: PageRequest & { readonly lane?: Lane },
+): Promise<readonly OperationMember[]> {
+  const { items, next } = await store.operations.members(id, page)
+  return items.length > 0 || next === undefined ? items : firstOf(store, id, { ...page, after: next })
+}
+
 /** Chooses one of these members: of a lane that has none yet, if there is one. */
 async function choose(
   store: Pick<StoreContract, 'operations'>,
@@ -59,9 +69,7 @@ async function choose(
   const member = fresh.find(each => !lanes.has(laneOf(each))) ?? fresh.find(each => !each.isOrdered)
   if (member === undefined) return
   const { kind, category, key } = member
-  const head = member.isOrdered
-    ? (await store.operations.members(id, { limit: 1, lane: { kind, category, key } })).items[0]
-    : member
+  const head = member.isOrdered ? (await firstOf(store, id, { limit: 1, lane: { kind, category, key } }))[0] : member
   if (head !== undefined) chosen.set(head.id, laneOf(member))
 }
 

@@ -1,5 +1,11 @@
 import type { TaskRecord, TaskStatus } from './task.js'
 
+/**
+ * A part of a payload: an object, or its JSON text, whose numbers are kept as they are written. A payload contains it if it
+ * has at least these fields; of an array at least these elements, in any order; and anything else is equal.
+ */
+export type PayloadPart = Readonly<Record<string, unknown>> | string
+
 /** Which tasks to list: newest change first, then the higher id. An absent field matches everything. */
 export interface TaskFilter {
   /** The name given to `defineTask`. */
@@ -14,6 +20,8 @@ export interface TaskFilter {
   readonly errorCode?: string
   /** The group of the last failure. */
   readonly group?: string
+  /** A part of the payload. Payloads have no index: a page of a list looks at 10 000 tasks at most, and a count at all. */
+  readonly where?: PayloadPart
 }
 
 /** A field that tasks are counted by. */
@@ -39,6 +47,8 @@ export interface Page<T> {
   readonly items: readonly T[]
   /** Pass it as `after` to get the next page. Absent on the last page. */
   readonly next?: string
+  /** How many tasks this page looked at, if the filter has a `where`. It may end before it has found as many as it may have. */
+  readonly searched?: number
 }
 
 /** The work of a store, in figures. */

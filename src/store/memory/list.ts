@@ -1,5 +1,6 @@
-import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../contract/list.js'
+import type { CountField, Page, PageRequest, TaskCount } from '../contract/list.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
+import type { ColumnFilter } from '../port/read-port.js'
 import { addUp } from '../rules/count-by.js'
 import { compareTexts, type TaskPlace, taskPage, taskPlace } from '../rules/cursor.js'
 import { noTasks } from '../rules/task-state.js'
@@ -8,20 +9,28 @@ import { matches } from './lane-rules.js'
 /** A page of the tasks that match a filter: newest change first, then the higher id. */
 export function listTasks(
   records: Iterable<TaskRecord>,
-  filter: TaskFilter,
+  filter: ColumnFilter,
   { limit, after }: PageRequest,
 ): Page<TaskRecord> {
+  return taskPage(foundBehind(records, filter, after), limit)
+}
+
+/** The tasks that match, from a place on: newest change first, then the higher id. */
+export function foundBehind(
+  records: Iterable<TaskRecord>,
+  filter: ColumnFilter,
+  after: string | undefined,
+): TaskRecord[] {
   const from = after === undefined ? undefined : taskPlace(after)
   const found: TaskRecord[] = []
   for (const record of records) {
     if (isMeant(filter, record) && (from === undefined || isNewer(from, record))) found.push(record)
   }
-  found.sort((a, b) => (isNewer(a, b) ? -1 : 1))
-  return taskPage(found, limit)
+  return found.sort((a, b) => (isNewer(a, b) ? -1 : 1))
 }
 
 /** Counts the tasks that match a filter, by status. */
-export function countTasks(records: Iterable<TaskRecord>, filter: TaskFilter): Record<TaskStatus, number> {
+export function countTasks(records: Iterable<TaskRecord>, filter: ColumnFilter): Record<TaskStatus, number> {
   const counts = noTasks()
   for (const record of records) {
     if (isMeant(filter, record)) counts[record.status]++
@@ -32,7 +41,7 @@ export function countTasks(records: Iterable<TaskRecord>, filter: TaskFilter): R
 /** Counts the tasks that match a filter and agree in these fields. */
 export function countTasksBy(
   records: Iterable<TaskRecord>,
-  filter: TaskFilter,
+  filter: ColumnFilter,
   fields: readonly CountField[],
 ): TaskCount[] {
   const found = [...records].filter(record => isMeant(filter, record))
@@ -45,7 +54,7 @@ export function countTasksBy(
 }
 
 /** Whether a task matches a filter. */
-export function isMeant(filter: TaskFilter, record: TaskRecord): boolean {
+export function isMeant(filter: ColumnFilter, record: TaskRecord): boolean {
   return (
     matches(filter, record) &&
     (filter.status === undefined || filter.status === record.status) &&

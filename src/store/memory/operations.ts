@@ -8,6 +8,7 @@ import type {
 } from '../contract/operation-store.js'
 import type {
   DeadPayload,
+  LivingPage,
   MemberScope,
   NamedMember,
   OperationPort,
@@ -70,6 +71,16 @@ export class MemoryOperations implements OperationPort {
         return changedAt > after.changedAt || (changedAt === after.changedAt && compareTexts(id, after.id) > 0)
       })
       .slice(0, limit)
+  }
+
+  living(scope: MemberScope, after: string, upTo: number): LivingPage {
+    const found = this.#inSet('cancel', scope)
+      .map(memberOf)
+      .filter(({ id }) => compareTexts(id, after) > 0)
+      .sort((a, b) => compareTexts(a.id, b.id))
+    const members = found.slice(0, upTo)
+    const next = members.at(-1)?.id
+    return found.length > upTo && next !== undefined ? { members, next } : { members }
   }
 
   survey(act: OperationAct, scope: MemberScope): SurveyRow[] {

@@ -1,17 +1,19 @@
 import type { Lane, LaneRecord } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
-import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
+import type { CountField, Page, PageRequest, StoreStats, TaskCount } from '../contract/list.js'
 import type { Prunable } from '../contract/prunable.js'
 import type { RetriedTask } from '../contract/retried-task.js'
 import type { Retention } from '../contract/store.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
-import type { ReadPort } from '../port/read-port.js'
+import type { ColumnFilter, ReadPort } from '../port/read-port.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import { isWorker } from '../rules/is-worker.js'
+import { containing } from '../rules/json-contains.js'
 import { matches } from './lane-rules.js'
-import { countTasks, countTasksBy, listTasks } from './list.js'
+import { countTasks, countTasksBy, foundBehind, listTasks } from './list.js'
 import { isOver } from './prune.js'
 import { retriedTasks } from './retried.js'
 import { statsOf } from './stats.js'
@@ -51,15 +53,28 @@ export class MemoryReads implements ReadPort {
     }
   }
 
-  list(filter: TaskFilter, page: PageRequest): Page<TaskRecord> {
+  list(filter: ColumnFilter, page: PageRequest): Page<TaskRecord> {
     return listTasks(this.#records(), filter, page)
   }
 
-  count(filter: TaskFilter): Record<TaskStatus, number> {
+  places(filter: ColumnFilter, { limit, after }: PageRequest): TaskPlace[] {
+    return foundBehind(this.#records(), filter, after).slice(0, limit)
+  }
+
+  several(ids: readonly string[]): TaskRecord[] {
+    return ids.flatMap(id => this.get(id) ?? [])
+  }
+
+  containing(ids: readonly string[], part: string): string[] {
+    const isContaining = containing(part)
+    return ids.filter(id => isContaining(this.#tasks.task(id)?.record.payload ?? ''))
+  }
+
+  count(filter: ColumnFilter): Record<TaskStatus, number> {
     return countTasks(this.#records(), filter)
   }
 
-  countBy(filter: TaskFilter, fields: readonly CountField[]): TaskCount[] {
+  countBy(filter: ColumnFilter, fields: readonly CountField[]): TaskCount[] {
     return countTasksBy(this.#records(), filter, fields)
   }
 

@@ -1,5 +1,4 @@
 import type { By } from '../contract/ledger.js'
-import type { TaskFilter } from '../contract/list.js'
 import type {
   DeathsRow,
   OperationAct,
@@ -8,10 +7,11 @@ import type {
   SurveyRow,
 } from '../contract/operation-store.js'
 import type { TaskPlace } from '../rules/cursor.js'
+import type { ColumnFilter } from './read-port.js'
 
 /** The members of a set that is described by a filter. */
 export interface MemberScope {
-  readonly filter: Omit<TaskFilter, 'status'>
+  readonly filter: Omit<ColumnFilter, 'status'>
   /** Dead members died by this time, living ones were submitted by then. */
   readonly until: number
 }
@@ -19,6 +19,12 @@ export interface MemberScope {
 /** A task that an act could move, and was named. */
 export interface NamedMember extends OperationMember {
   readonly errorCode: string | undefined
+}
+
+/** Members among the tasks behind an id, in the order of their ids, with the last id looked at if there are more tasks. */
+export interface LivingPage {
+  readonly members: readonly OperationMember[]
+  readonly next?: string
 }
 
 /** A page of members that an undo has looked at, with the place after it if there are more. */
@@ -55,6 +61,8 @@ export interface OperationPort {
   namedMembers(act: OperationAct, ids: readonly string[], until: number): readonly NamedMember[]
   /** Members behind a place, oldest state first; tasks to be cancelled in no particular order, and from no place. */
   members(act: OperationAct, scope: MemberScope, after: TaskPlace, limit: number): readonly OperationMember[]
+  /** Members to be cancelled among this many tasks behind an id. */
+  living(scope: MemberScope, after: string, upTo: number): LivingPage
   /** Counts members, by rows that may agree. */
   survey(act: OperationAct, scope: MemberScope): readonly SurveyRow[]
   deaths(id: string): readonly DeathsRow[]

@@ -48,12 +48,18 @@ function endedAs(status: TaskStatus): Place {
   }
 }
 
+/** The columns of a list, whole tasks by default. Those that are named come from where a status has them. */
+type Columns = (from: { readonly state?: string; readonly changedAt: string; readonly nextAt: string }) => string
+
+/** The columns of the places of a list. */
+export const placeColumns: Columns = ({ changedAt }) => `task.id, ${changedAt} AS changed_at`
+
 /** The statement for a page of each status, and of all these the newest changes. */
-export function listing(statuses: readonly TaskStatus[]): string {
+export function listing(statuses: readonly TaskStatus[], columnsOf: Columns = taskColumns): string {
   const parts = statuses.map(status => {
     const { from, changedAt = 'task.changed_at', ...columns } = PLACES[status]
     return /* sql */ `(
-      SELECT ${taskColumns({ changedAt, ...columns })}
+      SELECT ${columnsOf({ changedAt, ...columns })}
       FROM ${from}
       WHERE ($4::text IS NULL OR task.error_code = $4)
         AND ($5::bigint IS NULL OR (${changedAt}, task.id) < ($5, $6))
@@ -100,11 +106,11 @@ function endedInGroup(status: TaskStatus): GroupPlace {
 }
 
 /** The statement for a page of each status of a group, and of all these the newest changes. */
-export function listingGroup(statuses: readonly TaskStatus[]): string {
+export function listingGroup(statuses: readonly TaskStatus[], columnsOf: Columns = taskColumns): string {
   const parts = statuses.map(status => {
     const { from, changedAt, isGroup, ...columns } = GROUP_PLACES[status]
     return /* sql */ `(
-      SELECT ${taskColumns({ changedAt, ...columns })}
+      SELECT ${columnsOf({ changedAt, ...columns })}
       FROM ${from}
       WHERE task.failure_group = $8 AND ${isGroup}
         AND ($4::text IS NULL OR task.error_code = $4)

@@ -1,6 +1,5 @@
 import type { Lane } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
-import type { TaskFilter } from '../contract/list.js'
 import {
   AGES,
   type DeathsRow,
@@ -11,12 +10,14 @@ import {
 } from '../contract/operation-store.js'
 import type {
   DeadPayload,
+  LivingPage,
   MemberScope,
   NamedMember,
   OperationPort,
   PayloadEdit,
   UndonePage,
 } from '../port/operation-port.js'
+import type { ColumnFilter } from '../port/read-port.js'
 import type { Promised } from '../port/steps.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import { NO_TALLY } from '../rules/operations/operation-rules.js'
@@ -120,6 +121,12 @@ export class PostgresOperationPort implements Promised<OperationPort> {
     )
   }
 
+  async living({ filter, until }: MemberScope, after: string, upTo: number): Promise<LivingPage> {
+    const answer = await this.#sql.call('living_from', [...scopeOf(filter), until, after, int4(upTo)])
+    const { next, members } = JSON.parse(String(answer)) as { next: string | null; members: MemberColumns }
+    return next === null ? { members: membersOf(members) } : { members: membersOf(members), next }
+  }
+
   async survey(act: OperationAct, scope: MemberScope): Promise<SurveyRow[]> {
     const { query, at } = this.#sql
     const [facts] = (await query(FACTS, [at])) as SurveyFacts[]
@@ -147,7 +154,10 @@ export class PostgresOperationPort implements Promised<OperationPort> {
 }
 
 function members(answer: unknown): OperationMember[] {
-  const { ids, times, lanes, known } = JSON.parse(String(answer)) as MemberColumns
+  return membersOf(JSON.parse(String(answer)) as MemberColumns)
+}
+
+function membersOf({ ids, times, lanes, known }: MemberColumns): OperationMember[] {
   const byId = new Map(known.map(lane => [lane.id, lane]))
   return ids.flatMap((id, index) => {
     const lane = byId.get(lanes[index] ?? 0)
@@ -183,7 +193,7 @@ interface DeathRow extends Pick<SurveyedRow, 'kind' | 'error_code' | 'count'> {
 }
 
 /** The fields of a filter as the functions take them. */
-function scopeOf({ kind, category, key, errorCode, group }: TaskFilter): (string | null)[] {
+function scopeOf({ kind, category, key, errorCode, group }: ColumnFilter): (string | null)[] {
   return [kind ?? null, category ?? null, key ?? null, storable(errorCode) ?? null, group ?? null]
 }
 

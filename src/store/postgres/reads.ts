@@ -1,7 +1,7 @@
 import type { Lane, LaneRecord, SharedLimits } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
-import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
+import type { CountField, KindStats, Page, PageRequest, StoreStats, TaskCount } from '../contract/list.js'
 import type { Prunable } from '../contract/prunable.js'
 import type { RetriedTask } from '../contract/retried-task.js'
 import type { Retention } from '../contract/store.js'
@@ -9,17 +9,18 @@ import type { Cost, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import { inlineTrace } from '../move/movable.js'
-import type { ReadPort } from '../port/read-port.js'
+import type { ColumnFilter, ReadPort } from '../port/read-port.js'
 import type { Promised } from '../port/steps.js'
 import { addUp, addUpGroups, addUpLanes, type DeadOfGroup, isByGroup, isByLane } from '../rules/count-by.js'
-import { fullPage, taskPage, taskPlace } from '../rules/cursor.js'
+import { fullPage, type TaskPlace, taskPage, taskPlace } from '../rules/cursor.js'
+import { containing } from '../rules/json-contains.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
 import { type CountedSharedLimit, MAX_READY_SEEN, withShared } from '../rules/stats-book.js'
 import { countsWithin, noTasks } from '../rules/task-state.js'
 import { COUNT, COUNT_GROUP, countErrors, counting, DEAD_BY_GROUP, laneCounts } from './counting.js'
 import { answerOf, int4, type Sql } from './database.js'
 import { laneRules } from './lane-rules.js'
-import { listing, listingGroup, MATCHES_LANE, STATUSES } from './listing.js'
+import { listing, listingGroup, MATCHES_LANE, placeColumns, STATUSES } from './listing.js'
 import { prunable } from './prunable.js'
 import { mappedBefore, storable, stored } from './text.js'
 import { liveWorkers } from './workers.js'
@@ -61,7 +62,7 @@ export class PostgresReads implements Promised<ReadPort> {
   }
 
   async get(id: string): Promise<TaskRecord | undefined> {
-    const [row] = (await this.#read(GET, [id])) as TaskRow[]
+    const [row] = (await this.#read(GET, [[id]])) as TaskRow[]
     return row && recordOf(row)
   }
 
@@ -78,23 +79,35 @@ export class PostgresReads implements Promised<ReadPort> {
     return ids.map(id => known.get(id))
   }
 
-  async list(filter: TaskFilter, { limit, after }: PageRequest): Promise<Page<TaskRecord>> {
-    const place = after === undefined ? undefined : taskPlace(after)
-    const statuses = filter.status === undefined ? STATUSES : [filter.status]
-    const values = [
-      ...laneValues(filter),
-      storable(filter.errorCode) ?? null,
-      place?.changedAt ?? null,
-      place?.id ?? null,
-      limit + 1,
-    ]
-    const rows = (await (filter.group === undefined
-      ? this.#read(listing(statuses), values)
-      : this.#read(listingGroup(statuses), [...values, filter.group]))) as TaskRow[]
+  async list(filter: ColumnFilter, { limit, after }: PageRequest): Promise<Page<TaskRecord>> {
+    const rows = (await this.#listed(filter, { limit: limit + 1, after })) as TaskRow[]
     return taskPage(rows.map(recordOf), limit)
   }
 
-  async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
+  async places(filter: ColumnFilter, page: PageRequest): Promise<TaskPlace[]> {
+    const rows = (await this.#listed(filter, page, placeColumns)) as Pick<TaskRow, 'id' | 'changed_at'>[]
+    return rows.map(({ id, changed_at: changedAt }) => ({ id, changedAt }))
+  }
+
+  async several(ids: readonly string[]): Promise<TaskRecord[]> {
+    const rows = (await this.#read(GET, [ids])) as TaskRow[]
+    const known = new Map(rows.map(row => [row.id, row]))
+    return ids.flatMap(id => {
+      const row = known.get(id)
+      return row === undefined ? [] : recordOf(row)
+    })
+  }
+
+  async containing(ids: readonly string[], part: string): Promise<string[]> {
+    const rows = (await this.#read(CONTAINING, [ids, part])) as readonly { id: string; contains: boolean | null }[]
+    const isContaining = containing(part)
+    const unread = rows.flatMap(({ id, contains }) => (contains === null ? id : []))
+    const payloads = unread.length === 0 ? [] : await this.payloads(unread)
+    const found = unread.filter((_, index) => isContaining(payloads[index] ?? ''))
+    return [...rows.flatMap(({ id, contains }) => (contains ? id : [])), ...found]
+  }
+
+  async count(filter: ColumnFilter): Promise<Record<TaskStatus, number>> {
     if (isByGroup(filter, [])) return { ...noTasks(), dead: (await this.countBy(filter, []))[0]?.count ?? 0 }
     const { errorCode, group } = filter
     const byError = errorCode === undefined ? [] : [storable(errorCode)]
@@ -115,7 +128,7 @@ export class PostgresReads implements Promised<ReadPort> {
     return { now, workers, kinds: withShared(parts, limits, costOf, now) }
   }
 
-  async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
+  async countBy(filter: ColumnFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
     if (isByLane(filter, fields)) {
       const lanes = (await this.#read(laneCounts(fields), laneValues(filter))) as (Lane & Record<TaskStatus, number>)[]
       return addUpLanes(lanes, filter, fields)
@@ -174,6 +187,16 @@ export class PostgresReads implements Promised<ReadPort> {
     return prunable(this.#sql, keep)
   }
 
+  #listed(filter: ColumnFilter, { limit, after }: PageRequest, columns?: typeof placeColumns): Promise<unknown[]> {
+    const place = after === undefined ? undefined : taskPlace(after)
+    const statuses = filter.status === undefined ? STATUSES : [filter.status]
+    const { group, errorCode } = filter
+    const page = [place?.changedAt ?? null, place?.id ?? null, limit]
+    const values = [...laneValues(filter), storable(errorCode) ?? null, ...page]
+    if (group === undefined) return this.#read(listing(statuses, columns), values)
+    return this.#read(listingGroup(statuses, columns), [...values, group])
+  }
+
   async #read(rows: string, values: unknown[]): Promise<unknown[]> {
     const text = `SELECT coalesce(json_agg(answer), '[]')::text AS answer FROM (${rows}) AS answer`
     return JSON.parse(String(answerOf(await this.#sql.query(text, values)))) as unknown[]
@@ -181,7 +204,11 @@ export class PostgresReads implements Promised<ReadPort> {
 }
 
 const GET = /* sql */ `
-  SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = $1`
+  SELECT ${taskColumns()} FROM redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane WHERE task.id = ANY ($1::text[])`
+
+/** NULL if PostgreSQL cannot read the payload as `jsonb`: see functions/contains.sql. */
+const CONTAINING = /* sql */ `
+  SELECT id, redrive.payload_contains(payload, $2) AS contains FROM redrive.task WHERE id = ANY ($1::text[])`
 
 const PAYLOADS = /* sql */ `SELECT id, payload FROM redrive.task WHERE id = ANY ($1::text[])`
 

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '3845ec4d8a7f4e5dfc01205072ea231ee2e3e01b4e01bfcbe3806c30bc4fbcb4',
+  1: '73ab3883396305131d1162e05c98d45b5682216ddec1abc105454d4a73fcb4f4',
 }
 
 const MAX_LINES = 60

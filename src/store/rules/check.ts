@@ -9,6 +9,7 @@ import type { CountField, PageRequest, TaskFilter } from '../contract/list.js'
 import type { StepRecording } from '../contract/step.js'
 import type { OnceOptions, Retention } from '../contract/store.js'
 import type { Cost, NewTask, TaskStatus } from '../contract/task.js'
+import { checkJsonObject } from './json-object.js'
 
 /**
  * Checks of the arguments of a store's verbs. Every store makes them before it does anything, so an argument that one of
@@ -131,8 +132,9 @@ export function checkCountFields(fields: readonly CountField[]): void {
     throw new OptionError('fields', `Tasks are counted by ${COUNT_FIELDS.join(', ')}, got ${quoted(unknown)}.`)
 }
 
-export function checkFilter({ status, errorCode, group, kind, category, key, ...others }: TaskFilter): void {
-  checkNoOthers(others, 'kind, category, key, status, errorCode, group')
+export function checkFilter({ status, errorCode, group, kind, category, key, where, ...others }: TaskFilter): void {
+  checkNoOthers(others, 'kind, category, key, status, errorCode, group, where')
+  if (where !== undefined) checkJsonObject('where', where, 'the fields to look for')
   checkLanes({ kind, category, key })
   if (status !== undefined && !STATUSES.includes(status))
     throw new OptionError('status', `'status' must be one of ${STATUSES.join(', ')}, got ${quoted(status)}.`)

@@ -13,8 +13,8 @@ import type {
 } from '../contract/operation-store.js'
 import type { ReprocessFilter, RunChange } from '../contract/run-store.js'
 import type { BudgetSettings } from './budgets/check-budget.js'
+import { objectText } from './json-object.js'
 import type { OperationState } from './operations/operation-rules.js'
-import { patchText } from './operations/patch-payload.js'
 import { isShared } from './shared-limit.js'
 
 /** An operator's act as the audit log keeps it, in the log's spelling. Written in the transaction that carries it out. */
@@ -314,7 +314,7 @@ export function operationRecordOf(
   by: By,
   now: number,
 ): string {
-  const settings = { ...others, ...(patch !== undefined && { patched: patchedFields(patchText(patch)) }) }
+  const settings = { ...others, ...(patch !== undefined && { patched: patchedFields(objectText(patch)) }) }
   return recordOf({ event_type, operation, act, set: recordedSet(set), settings, moved, undone }, by, now)
 }
 

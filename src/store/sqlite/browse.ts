@@ -1,9 +1,10 @@
 import type { Lane, LaneRecord } from '../contract/lane.js'
 import type { LedgerRow } from '../contract/ledger.js'
-import type { CountField, Page, PageRequest, TaskCount, TaskFilter } from '../contract/list.js'
+import type { CountField, Page, PageRequest, TaskCount } from '../contract/list.js'
 import type { RetriedTask } from '../contract/retried-task.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import { inlineTrace } from '../move/movable.js'
+import type { ColumnFilter } from '../port/read-port.js'
 import {
   addUp,
   addUpGroups,
@@ -13,12 +14,12 @@ import {
   isByLane,
   laneColumns,
 } from '../rules/count-by.js'
-import { compareTexts, fullPage, numberPlace, taskPage, taskPlace } from '../rules/cursor.js'
+import { compareTexts, fullPage, numberPlace, type TaskPlace, taskPage, taskPlace } from '../rules/cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
 import { FIRST_RUN_LANE } from '../rules/runs/items.js'
 import { paceAt } from '../rules/shared-limit.js'
 import { countsWithin, noTasks, State, statusOf } from '../rules/task-state.js'
-import type { Connection } from './driver.js'
+import type { Connection, Statement } from './driver.js'
 import { parsedShared } from './shared-book.js'
 
 interface InlineAttempt {
@@ -48,6 +49,9 @@ export interface LaneRow extends Lane {
   readonly shared_limits: string | null
   readonly shared_state: string | null
 }
+
+/** Where a list has a task. */
+type PlaceRow = Pick<TaskRow, 'id' | 'changed_at'>
 
 /** A number of tasks. The columns that are not counted by are absent. */
 interface CountRow {
@@ -172,20 +176,13 @@ export class Browser {
       WHERE ${MATCHES_LANE}
       ORDER BY lane.kind, lane.category, lane.key`)
     this.#lists = STATES.flatMap(state =>
-      indexesOf(state).map(index => ({
-        status: statusOf(state),
-        statement: db.prepare<object, TaskRow>(listing(index, `task.state = ${state}`)),
-      })),
+      indexesOf(state).map(index => ({ status: statusOf(state), ...listed(db, index, `task.state = ${state}`) })),
     )
     const listFailed = (of: Failed) =>
       STATES.map(state => {
         const { index, condition } = state === State.running ? RUNNING : of
-        return {
-          status: statusOf(state),
-          statement: db.prepare<object, TaskRow>(
-            listing(index, `${condition} AND task.state = ${state} AND ${MATCHES_FAILURE}`),
-          ),
-        }
+        const isOfState = `${condition} AND task.state = ${state} AND ${MATCHES_FAILURE}`
+        return { status: statusOf(state), ...listed(db, index, isOfState) }
       })
     this.#listErrors = listFailed(WITH_CODE)
     this.#listGroup = listFailed(IN_GROUP)
@@ -205,22 +202,37 @@ export class Browser {
   }
 
   /** Reads up to a page of each state that matches, and merges them. */
-  list(filter: TaskFilter, { limit, after }: PageRequest): Page<TaskRecord> {
+  list(filter: ColumnFilter, { limit, after }: PageRequest): Page<TaskRecord> {
+    const rows = this.#merged<TaskRow>(filter, { limit: limit + 1, after }, ({ statement }) => statement)
+    return taskPage(rows.map(taskRecord), limit)
+  }
+
+  /** The places of the tasks that `list` gives. */
+  places(filter: ColumnFilter, page: PageRequest): TaskPlace[] {
+    const rows = this.#merged<PlaceRow>(filter, page, ({ places }) => this.#db.prepare<object, PlaceRow>(places))
+    return rows.map(({ id, changed_at: changedAt }) => ({ id, changedAt }))
+  }
+
+  #merged<Row extends PlaceRow>(
+    filter: ColumnFilter,
+    { limit, after }: PageRequest,
+    statementOf: (listed: Listed) => Statement<object, Row>,
+  ): Row[] {
     const byError = filter.errorCode === undefined ? this.#lists : this.#listErrors
     const statements = filter.group === undefined ? byError : this.#listGroup
     const { changedAt, id } = after === undefined ? BEFORE_ALL : taskPlace(after)
     const rows = this.#db.transaction(() => {
       const { lanes, isIn } = this.#lanesOf(filter)
-      const values = { lanes, ...failureValues(filter), changed_at: changedAt, id, limit: limit + 1 }
+      const values = { lanes, ...failureValues(filter), changed_at: changedAt, id, limit }
       return statements
         .filter(({ status }) => (filter.status === undefined || status === filter.status) && isIn(status))
-        .flatMap(({ statement }) => statement.all(values))
+        .flatMap(listed => statementOf(listed).all(values))
     })()
     rows.sort((a, b) => b.changed_at - a.changed_at || compareTexts(b.id, a.id))
-    return taskPage(rows.slice(0, limit + 1).map(taskRecord), limit)
+    return rows.slice(0, limit)
   }
 
-  count(filter: TaskFilter): Record<TaskStatus, number> {
+  count(filter: ColumnFilter): Record<TaskStatus, number> {
     if (isByGroup(filter, [])) return { ...noTasks(), dead: this.countBy(filter, [])[0]?.count ?? 0 }
     const counts = noTasks()
     if (filter.errorCode === undefined && filter.group === undefined) {
@@ -234,7 +246,7 @@ export class Browser {
     return countsWithin(counts, filter.status)
   }
 
-  countBy(filter: TaskFilter, fields: readonly CountField[]): TaskCount[] {
+  countBy(filter: ColumnFilter, fields: readonly CountField[]): TaskCount[] {
     if (isByLane(filter, fields)) {
       const counts = this.#db.prepare<object, Lane & Record<TaskStatus, number>>(laneCounts(fields))
       return addUpLanes(counts.all(laneValues(filter)), filter, fields)
@@ -304,11 +316,24 @@ const IS_ENDED: Readonly<Record<string, string>> = {
   item_ended: `AND task.state > 3 AND task.lane >= ${FIRST_RUN_LANE}`,
 }
 
+/** A list of the tasks in a state, and the text of one of their places alone, which is seldom asked for. */
+interface Listed {
+  readonly statement: Statement<object, TaskRow>
+  readonly places: string
+}
+
+function listed(db: Connection, index: string, condition: string): Listed {
+  return {
+    statement: db.prepare<object, TaskRow>(listing(index, condition, taskColumns())),
+    places: listing(index, condition, 'task.id, task.changed_at'),
+  }
+}
+
 /** Lists tasks from a place on, newest change first. The index gives that order where it has one. */
-function listing(index: string, condition: string): string {
+function listing(index: string, condition: string, columns: string): string {
   const isEnded = IS_ENDED[index] ?? ''
   return /* sql */ `
-    SELECT ${taskColumns()}
+    SELECT ${columns}
     FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
     WHERE ${condition} ${isEnded}
       AND (task.changed_at < :changed_at OR (task.changed_at = :changed_at AND task.id < :id))
@@ -392,7 +417,7 @@ function laneValues({ kind, category, key }: Partial<Lane>) {
   return { kind: kind ?? null, category: category ?? null, key: key ?? null }
 }
 
-function failureValues({ errorCode, group }: TaskFilter) {
+function failureValues({ errorCode, group }: ColumnFilter) {
   return { error_code: errorCode ?? null, failure_group: group ?? null }
 }
 

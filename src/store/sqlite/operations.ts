@@ -1,5 +1,4 @@
 import type { Before, By } from '../contract/ledger.js'
-import type { TaskFilter } from '../contract/list.js'
 import {
   AGES,
   type DeathsRow,
@@ -10,12 +9,14 @@ import {
 } from '../contract/operation-store.js'
 import type {
   DeadPayload,
+  LivingPage,
   MemberScope,
   NamedMember,
   OperationPort,
   PayloadEdit,
   UndonePage,
 } from '../port/operation-port.js'
+import type { ColumnFilter } from '../port/read-port.js'
 import { afterUndo } from '../rules/after-settlement.js'
 import { compareTexts, type TaskPlace } from '../rules/cursor.js'
 import { NO_TALLY } from '../rules/operations/operation-rules.js'
@@ -85,6 +86,13 @@ export class SqliteOperationPort implements OperationPort {
     return rows.sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
   }
 
+  living({ filter, until }: MemberScope, after: string, upTo: number): LivingPage {
+    const { last, count } = this.#operations.lastOf.get({ after, up_to: upTo }) ?? { last: null, count: 0 }
+    const rows = this.#operations.livingUpTo.all({ ...scopeOf(filter, until), after, last: last ?? '' })
+    const members = rows.map(memberOf)
+    return count < upTo || last === null ? { members } : { members, next: last }
+  }
+
   survey(act: OperationAct, { filter, until }: MemberScope): SurveyRow[] {
     const scope = { ...scopeOf(filter, until), now: this.#now() }
     const rows = surveys(this.#operations, act, filter).flatMap(statement => statement.all(scope))
@@ -131,14 +139,14 @@ function restore(
   return true
 }
 
-function memberReads(statements: OperationStatements, act: OperationAct, { errorCode, group }: TaskFilter) {
+function memberReads(statements: OperationStatements, act: OperationAct, { errorCode, group }: ColumnFilter) {
   const { living, dead, deadByError, deadInGroup } = statements
   if (act === 'cancel') return living
   if (group !== undefined) return deadInGroup
   return errorCode === undefined ? dead : deadByError
 }
 
-function surveys(statements: OperationStatements, act: OperationAct, { group }: TaskFilter) {
+function surveys(statements: OperationStatements, act: OperationAct, { group }: ColumnFilter) {
   const { surveyLiving, surveyDead, surveyGroup } = statements
   if (act === 'cancel') return surveyLiving
   return group === undefined ? surveyDead : surveyGroup
@@ -148,7 +156,7 @@ function memberOf({ id, kind, category, key, changed_at, ordered, paused }: Memb
   return { id, kind, category, key, changedAt: changed_at, isOrdered: ordered === 1, isPaused: paused === 1 }
 }
 
-function scopeOf({ kind, category, key, errorCode, group }: TaskFilter, until: number) {
+function scopeOf({ kind, category, key, errorCode, group }: ColumnFilter, until: number) {
   return {
     kind: kind ?? null,
     category: category ?? null,

@@ -1,14 +1,16 @@
 import type { Lane, LaneRecord } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
-import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
+import type { CountField, Page, PageRequest, StoreStats, TaskCount } from '../contract/list.js'
 import type { Prunable } from '../contract/prunable.js'
 import type { RetriedTask } from '../contract/retried-task.js'
 import type { Retention } from '../contract/store.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
-import type { ReadPort } from '../port/read-port.js'
+import type { ColumnFilter, ReadPort } from '../port/read-port.js'
+import type { TaskPlace } from '../rules/cursor.js'
+import { containing } from '../rules/json-contains.js'
 import { Browser } from './browse.js'
 import { laneRules } from './lane-rules.js'
 import type { SqliteParts } from './port.js'
@@ -43,15 +45,28 @@ export class SqliteReads implements ReadPort {
     return db.transaction(() => this.#standings.of(id, limit, now()))()
   }
 
-  list(filter: TaskFilter, page: PageRequest): Page<TaskRecord> {
+  list(filter: ColumnFilter, page: PageRequest): Page<TaskRecord> {
     return this.#browser.list(filter, page)
   }
 
-  count(filter: TaskFilter): Record<TaskStatus, number> {
+  places(filter: ColumnFilter, page: PageRequest): TaskPlace[] {
+    return this.#browser.places(filter, page)
+  }
+
+  several(ids: readonly string[]): TaskRecord[] {
+    return ids.flatMap(id => this.#browser.get(id) ?? [])
+  }
+
+  containing(ids: readonly string[], part: string): string[] {
+    const isContaining = containing(part)
+    return ids.filter(id => isContaining(this.#browser.payloads([id])[0] ?? ''))
+  }
+
+  count(filter: ColumnFilter): Record<TaskStatus, number> {
     return this.#browser.count(filter)
   }
 
-  countBy(filter: TaskFilter, fields: readonly CountField[]): TaskCount[] {
+  countBy(filter: ColumnFilter, fields: readonly CountField[]): TaskCount[] {
     return this.#browser.countBy(filter, fields)
   }
 

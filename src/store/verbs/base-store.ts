@@ -41,12 +41,14 @@ import {
 } from '../rules/check.js'
 import { checkedLimits } from '../rules/lane-limits.js'
 import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
+import { noTasks } from '../rules/task-state.js'
 import { Budgets } from './budgets.js'
 import { Groups } from './groups.js'
 import { limitLanes, pauseLanes } from './lanes.js'
 import { Operations, prunableOperations, pruneOperations } from './operations.js'
 import { Runs, redriveTasks } from './runs.js'
 import { Schedules } from './schedules.js'
+import { countContaining, listContaining, partsOf } from './search.js'
 import { cancelOnRecord, discardOnRecord, editOnRecord } from './tasks.js'
 
 /** The verbs that each store carries out in its own way: hot ones, and `prune`, which knows every table. */
@@ -179,12 +181,20 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
     checkFilter(filter)
     checkPage(page)
-    return this.#read(tx => tx.reads.list(filter, page))
+    const { columns, part } = partsOf(filter)
+    return this.#read(tx =>
+      part === undefined ? tx.reads.list(columns, page) : listContaining(tx, columns, part, page),
+    )
   }
 
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
     checkFilter(filter)
-    return this.#read(tx => tx.reads.count(filter))
+    const { columns, part } = partsOf(filter)
+    if (part === undefined) return this.#read(tx => tx.reads.count(columns))
+    const counts = noTasks()
+    for (const { status, count } of await countContaining(this.#transactions, columns, part, ['status']))
+      if (status !== undefined) counts[status] = count
+    return counts
   }
 
   async stats(): Promise<StoreStats> {
@@ -194,7 +204,9 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
     checkFilter(filter)
     checkCountFields(fields)
-    return this.#read(tx => tx.reads.countBy(filter, fields))
+    const { columns, part } = partsOf(filter)
+    if (part === undefined) return this.#read(tx => tx.reads.countBy(columns, fields))
+    return countContaining(this.#transactions, columns, part, fields)
   }
 
   async retried(since: number, page: PageRequest): Promise<Page<RetriedTask>> {

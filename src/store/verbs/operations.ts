@@ -38,9 +38,10 @@ import {
   released,
 } from '../rules/operations/operation-rules.js'
 import { patchedPayload } from '../rules/operations/patch-payload.js'
-import { ageOf, memberPage, namedPage, surveyed } from '../rules/operations/set.js'
+import { memberPage, namedPage, surveyed } from '../rules/operations/set.js'
 import { changing, creation, leasing, stepping, type Transition, undoing } from '../rules/operations/transitions.js'
 import { cancelTasks, redriveTasks } from './runs.js'
+import { membersContaining, partsOf, surveyContaining, surveyNamed } from './search.js'
 
 /** The type of their records. */
 const OPERATION = 'operation'
@@ -140,7 +141,9 @@ export class Operations implements OperationStore {
         const page = namedPage(set.ids, { limit, after, lane })
         return page.of(yield* tx.operations.namedMembers(act, page.ids, createdAt))
       }
-      const scope = { filter: { ...set.filter, ...lane }, until: set.until }
+      const { columns, part } = partsOf({ ...set.filter, ...lane })
+      const scope = { filter: columns, until: set.until }
+      if (part !== undefined) return yield* membersContaining(tx, act, scope, part, { limit, after })
       const place = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
       return memberPage(act, yield* tx.operations.members(act, scope, place, limit + 1), { limit, after })
     })
@@ -148,15 +151,12 @@ export class Operations implements OperationStore {
 
   async survey(act: OperationAct, set: TaskSet): Promise<readonly SurveyRow[]> {
     checkSet(act, set)
+    if ('ids' in set) return this.#store.read(tx => surveyNamed(tx, act, set.ids))
+    const { columns, part } = partsOf(set.filter)
+    const scope = { filter: columns, until: set.until }
+    if (part !== undefined) return surveyed(await surveyContaining(this.#store, act, scope, part))
     return this.#store.read(function* (tx) {
-      if ('filter' in set) return surveyed(yield* tx.operations.survey(act, set))
-      const now = yield* tx.clock.now()
-      const named = yield* tx.operations.namedMembers(act, set.ids, now)
-      return surveyed(
-        named.map(({ kind, category, errorCode, isPaused, changedAt }) => {
-          return { kind, category, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
-        }),
-      )
+      return surveyed(yield* tx.operations.survey(act, scope))
     })
   }
 

@@ -33,8 +33,8 @@ export function selectionOf(
   options: SelectionOptions,
   what = 'dead letters',
 ): (store: Pick<StoreContract, 'groups'>) => Promise<LetterSelection> {
-  const { kind, category, key, code, group, all } = options
-  const hasFilter = [kind, category, key, code, group].some(value => value !== undefined)
+  const { kind, category, key, code, group, where, all } = options
+  const hasFilter = [kind, category, key, code, group, where].some(value => value !== undefined)
   if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {
     throw new UsageError('Pass ids, a filter or --all, but only one of them.')
   }

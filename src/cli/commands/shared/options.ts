@@ -3,6 +3,7 @@ import { formatDuration, parseDuration } from '../../../policy/index.js'
 import { OUTPUT_FORMATS, type OutputFormat } from '../../terminal/output.js'
 import { DEFAULT_STORE, type StoreOptions } from './open-store.js'
 import type { PageOptions } from './print-list.js'
+import { type Condition, condition } from './where.js'
 
 /** The flags of every command. */
 export interface CommonOptions extends StoreOptions {
@@ -19,12 +20,13 @@ export interface FilterOptions {
   readonly key?: string
   readonly code?: string
   readonly group?: string
+  readonly where?: readonly Condition[]
 }
 
 /** Adds the flag that names the store. */
 export function withStoreOption(command: Command): Command {
-  const where = `URL of the store (or REDRIVE_STORE; default: ${DEFAULT_STORE})`
-  return command.addOption(new Option('--store <url>', where).argParser(nonEmpty))
+  const what = `URL of the store (or REDRIVE_STORE; default: ${DEFAULT_STORE})`
+  return command.addOption(new Option('--store <url>', what).argParser(nonEmpty))
 }
 
 /** Adds the flags of every command. */
@@ -42,6 +44,11 @@ export function withFilterOptions(command: Command): Command {
     .option('--key <key>', 'Only tasks whose lane has this key', nonEmpty)
     .option('--code <code>', 'Only tasks whose last error has this code', nonEmpty)
     .option('--group <group>', 'Only tasks of this failure group: its id, or the beginning of it', nonEmpty)
+    .option(
+      '--where <condition>',
+      'Only tasks with this in their payload: payload.tenant=acme, or payload.n:=1 for JSON. May be repeated',
+      condition,
+    )
 }
 
 /** Adds the flags of every list. */

@@ -27,12 +27,21 @@ export interface List<T> extends Omit<ListFormat<T>, 'format'> {
 export async function printList<T>(console: Console, options: PageOptions, list: List<T>): Promise<ExitCode> {
   const { limit, after, all, output: format } = options
   let next: string | undefined
+  let searched: number | undefined
   async function* onePage() {
     const page = await list.read({ limit, after })
     next = page.next
+    searched = page.searched
     yield page.items
   }
   const shown = await writePages(console, all ? pagesOf(list.read) : onePage(), { ...list, format })
+  if (searched !== undefined && next !== undefined) {
+    const of = await list.total?.()
+    const tasks = of === undefined ? `${grouped(searched)} tasks` : `${grouped(searched)} of ${grouped(of)} tasks`
+    console.say(`${grouped(shown)} found; searched ${tasks}. Narrow the search by --kind, for example,`)
+    console.say(`or go on with --after ${shellWord(next)}; for all, pass --all.`)
+    return ExitCode.done
+  }
   if (shown === 0) console.say(await list.none())
   if (next !== undefined) {
     const total = await list.total?.()

@@ -40,7 +40,11 @@ export function printTasks(
         if (options.output === 'table') await starts.look(found.items)
         return found
       },
-      total: async () => Object.values(await store.count(filter)).reduce((sum, count) => sum + count, 0),
+      total: async () => {
+        // Counting those with a payload would search all of them.
+        const counts = await store.count({ ...filter, where: undefined })
+        return Object.values(counts).reduce((sum, count) => sum + count, 0)
+      },
       toJson: taskView,
       toTable: (tasks, layout) => toTable(tasks.map(taskView), console, now, layout, starts),
       none: () => noMatch(store, what, filter),

@@ -1,5 +1,5 @@
 import { OptionError } from '../../../policy/index.js'
-import { checkOptions, isObject, type KnownOptions, problemOf, quoted } from '../../../policy/internal.js'
+import { checkOptions, type KnownOptions, quoted } from '../../../policy/internal.js'
 import {
   type FixedRelease,
   type NewOperation,
@@ -11,8 +11,8 @@ import {
   type PayloadPatch,
 } from '../../contract/operation-store.js'
 import { checkDiscard, checkFilter, checkIds, checkName, checkPerson, checkText, checkTime } from '../check.js'
+import { checkJsonObject } from '../json-object.js'
 import { isOutside } from './operation-rules.js'
-import { patchText } from './patch-payload.js'
 
 /** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
 
@@ -103,38 +103,11 @@ function checkFixedIn(act: OperationAct, set: OperationSet, fixedIn: FixedReleas
     )
 }
 
-/** A patch is saved with every step. */
-const MAX_PATCH = 2 ** 16
-/** Patching recurses once per level. */
-const MAX_DEPTH = 100
-
-/** Checks the patch of an operation. */
+/** Checks the patch of an operation. Anything but an object would replace each payload as a whole. */
 export function checkPatch(act: OperationAct, patch: PayloadPatch | undefined): void {
   if (patch === undefined) return
   if (act !== 'redrive') throw new OptionError('patch', `Only a redrive can patch payloads, and not a ${act}.`)
-  const tooDeep = () => new OptionError('patch', `'patch' must have at most ${MAX_DEPTH} levels.`)
-  if (isDeeper(patch, MAX_DEPTH)) throw tooDeep()
-  const { text, value } = jsonOf(patch)
-  if (isDeeper(value, MAX_DEPTH)) throw tooDeep()
-  // Anything but an object would replace each payload as a whole.
-  if (!isObject(value) || text === '{}')
-    throw new OptionError('patch', `'patch' must be an object with the fields to change, got ${quoted(patch)}.`)
-  if (text.length > MAX_PATCH)
-    throw new OptionError('patch', `'patch' must be at most ${MAX_PATCH} characters of JSON, got ${text.length}.`)
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return levels === 0 || Object.values(value).some(part => isDeeper(part, levels - 1))
-}
-
-function jsonOf(patch: PayloadPatch): { readonly text: string; readonly value: unknown } {
-  try {
-    const text = patchText(patch)
-    return { text, value: JSON.parse(text) }
-  } catch (error) {
-    throw new OptionError('patch', `'patch' must be JSON: ${problemOf(error)}.`)
-  }
+  checkJsonObject('patch', patch, 'the fields to change')
 }
 
 function checkPositive(option: string, value: number | undefined): void {

@@ -13,8 +13,8 @@ import type {
   OutsideSet,
   PayloadPatch,
 } from '../../contract/operation-store.js'
+import { objectText } from '../json-object.js'
 import { isHeld, type Lease, leaseFrom } from '../lease.js'
-import { patchText } from './patch-payload.js'
 
 /**
  * The rules of an operation's record. Pure: a store loads the record under a lock, applies a rule, and saves it with the
@@ -46,10 +46,10 @@ export function created({ act, set, by, settings = {} }: NewOperation, now: numb
   return {
     id: `op-${crypto.randomUUID().slice(0, 8)}`,
     act,
-    set: 'ids' in set ? { ids: [...new Set(set.ids)] } : set,
+    set: frozen(set),
     by,
     // A patch is kept as text, so that its numbers are those of the JSON that was passed.
-    settings: { ...settings, ...(settings.patch && { patch: patchText(settings.patch) }) },
+    settings: { ...settings, ...(settings.patch && { patch: objectText(settings.patch) }) },
     status: firstStatus(settings),
     stoppedAs: undefined,
     stoppedBy: undefined,
@@ -69,6 +69,13 @@ export function created({ act, set, by, settings = {} }: NewOperation, now: numb
     changedAt: now,
     endedAt: undefined,
   }
+}
+
+/** The members as they are kept: a part of payloads as text, like a patch. */
+function frozen(set: OperationSet): OperationSet {
+  if ('ids' in set) return { ids: [...new Set(set.ids)] }
+  if (!('filter' in set) || set.filter.where === undefined) return set
+  return { ...set, filter: { ...set.filter, where: objectText(set.filter.where) } }
 }
 
 function firstStatus({ canary, fixedIn }: OperationSettings): OperationStatus {

@@ -1,5 +1,6 @@
-import { compactJson, mergePatch, plainJson } from '../../../policy/internal.js'
+import { mergePatch } from '../../../policy/internal.js'
 import type { PayloadPatch } from '../../contract/operation-store.js'
+import { objectText } from '../json-object.js'
 
 /** Longer payloads belong in a file or a table, with a reference to it in the task. */
 export const MAX_PAYLOAD = 2 ** 20
@@ -7,11 +8,6 @@ export const MAX_PAYLOAD = 2 ** 20
 /** Checks the length of a payload. Returns the problem, or `undefined`. */
 export function lengthProblem({ length }: string): string | undefined {
   return length > MAX_PAYLOAD ? `it is ${length} characters long, and ${MAX_PAYLOAD} are allowed` : undefined
-}
-
-/** A patch as JSON. Throws a `TypeError` for what JSON cannot hold. */
-export function patchText(patch: PayloadPatch): string {
-  return typeof patch === 'string' ? compactJson(patch) : (plainJson(patch) ?? '')
 }
 
 /**
@@ -27,7 +23,7 @@ export function patchedPayload(
   } catch {
     return { problem: 'it is not JSON' }
   }
-  const text = mergePatch(payload, patchText(patch))
+  const text = mergePatch(payload, objectText(patch))
   const problem = text === payload ? undefined : lengthProblem(text)
   return problem === undefined ? { payload: text } : { problem }
 }

@@ -102,6 +102,14 @@ function prepare(db: Preparer) {
       SELECT ${MEMBER} FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
       WHERE ${condition} AND task.submitted_at <= :until AND ${MATCHES}
       LIMIT :limit + 0`)
+  const livingUpTo = db.prepare<
+    Omit<MemberScope, 'at' | 'id' | 'limit'> & { after: string; last: string },
+    MemberRow
+  >(/* sql */ `
+    SELECT ${MEMBER} FROM task JOIN lane ON lane.id = task.lane
+    WHERE task.id > :after AND task.id <= :last AND task.state <= 3 AND task.cancel_requested = 0
+      AND task.submitted_at <= :until AND ${MATCHES}
+    ORDER BY task.id`)
   const survey = ({ index, condition }: Place, since: string) =>
     db.prepare<Omit<MemberScope, 'at' | 'id' | 'limit'> & { now: number }, SurveyedRow>(/* sql */ `
       SELECT lane.kind, lane.category, task.error_code, lane.paused, ${IS_OLDER} AS age, count(*) AS count
@@ -119,6 +127,9 @@ function prepare(db: Preparer) {
     deadByError: DEAD_BY_ERROR.map(dead),
     deadInGroup: DEAD_IN_GROUP.map(dead),
     living: LIVING.map(living),
+    lastOf: db.prepare<{ after: string; up_to: number }, { last: string | null; count: number }>(/* sql */ `
+      SELECT max(id) AS last, count(*) AS count FROM (SELECT id FROM task WHERE id > :after ORDER BY id LIMIT :up_to + 0)`),
+    livingUpTo,
     surveyDead: DEAD.map(place => survey(place, 'task.changed_at')),
     surveyGroup: DEAD_IN_GROUP.map(place => survey(place, 'task.changed_at')),
     surveyLiving: LIVING.map(place => survey(place, 'task.submitted_at')),
