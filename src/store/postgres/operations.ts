@@ -99,7 +99,8 @@ export class PostgresOperationPort implements Promised<OperationPort> {
     const named = new Map(rows.map(row => [row.id, row]))
     return ids.flatMap(id => {
       const row = named.get(id)
-      return row === undefined ? [] : { ...memberOf(row), errorCode: stored(row.error_code ?? undefined) }
+      if (row === undefined) return []
+      return { ...memberOf(id, row, Number(row.changed_at)), errorCode: stored(row.error_code ?? undefined) }
     })
   }
 
@@ -161,20 +162,16 @@ function membersOf({ ids, times, lanes, known }: MemberColumns): OperationMember
   const byId = new Map(known.map(lane => [lane.id, lane]))
   return ids.flatMap((id, index) => {
     const lane = byId.get(lanes[index] ?? 0)
-    return lane === undefined ? [] : memberOf({ ...lane, id, changed_at: times[index] ?? 0 })
+    return lane === undefined ? [] : memberOf(id, lane, times[index] ?? 0)
   })
 }
 
-function memberOf({
-  id,
-  kind,
-  category,
-  key,
-  changed_at,
-  ordered,
-  paused,
-}: Omit<MemberRow, 'error_code'>): OperationMember {
-  return { id, kind, category, key, changedAt: Number(changed_at), isOrdered: ordered, isPaused: paused }
+function memberOf(
+  id: string,
+  { kind, category, key, ordered, paused }: LaneColumns,
+  changedAt: number,
+): OperationMember {
+  return { id, kind, category, key, changedAt, isOrdered: ordered, isPaused: paused }
 }
 
 /** The number of the age limits that a state has passed. Counts come as text. */
