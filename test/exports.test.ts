@@ -32,7 +32,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Preset presetNamed presets`,
   'redrive/task': `
     DeadLetter Death DeclaredTask DrainResult EnqueueOptions Later LeaseLostError Outage PayloadError ResultError Skip
-    StandardSchema Task TaskCancelledError TaskContext TaskDefinition TaskHandler TaskKindError TaskNotFoundError
+    StandardSchema StepContext StepError StepFailedError Task TaskCancelledError TaskContext TaskDefinition TaskHandler TaskKindError TaskNotFoundError
     TaskNotSucceededError TaskOptions TaskQueue Worker WorkerOptions WorkerStoppedError declareTask defineTask later
     skip storeAudit`,
   'redrive/schedule': `

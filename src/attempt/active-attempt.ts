@@ -4,7 +4,7 @@ import type { Overran, OverrunReason } from '../telemetry/internal.js'
 import { awaited, LazyAbort, type Sleeper, type Timer } from '../time/index.js'
 import { judge } from './judge.js'
 import { Overrun } from './overrun.js'
-import type { End, Environment, Plan, Returned, Stopped } from './plan.js'
+import type { End, Environment, HandlerSteps, Plan, Returned, Stopped } from './plan.js'
 import { report, tell } from './report.js'
 import { spanEnd } from './span-end.js'
 import { type AttemptSpan, currentTracer } from './tracer.js'
@@ -12,6 +12,8 @@ import { type AttemptSpan, currentTracer } from './tracer.js'
 /** The work of one attempt, and who takes its end. A driver is one object, since a worker makes one for every task. */
 export interface Driver extends Plan {
   traceId?: string | undefined
+  /** The steps of the handler, once it has begun one. */
+  readonly steps?: HandlerSteps | undefined
   /** Runs the handler. */
   call(attempt: ActiveAttempt): unknown
   /** Says what the handler's result asks for. If it throws, the attempt has failed. */
@@ -30,6 +32,8 @@ export interface Driver extends Plan {
  * - **cut short**: its time is up, or it was cancelled, and its signal has aborted. Its end is certain, but it ends only
  *   when its handler does: until then it keeps its slot, so that no two handlers of an ordered lane overlap and a worker
  *   never runs more than it may. A handler that goes on for too long is abandoned.
+ * - **closing**: its handler has ended, and steps that it began have not. They are waited for, since their ends belong to the
+ *   attempt.
  * - **ended**: whatever the handler does no longer matters. `stop` ends it at once.
  *
  * Whatever a handler does after its signal has aborted is judged by why it aborted, never by what the handler throws: it
@@ -115,6 +119,12 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
     this.#cutShort(judge(this.#driver, failure, this.#environment), failure, 'timeout')
   }
 
+  /** Aborts the signal, and the steps of the handler with it. */
+  override abort(reason: unknown): void {
+    super.abort(reason)
+    this.#driver.steps?.abort(reason)
+  }
+
   /** Cuts it short, since nobody wants its result any more. */
   cancel(reason: unknown): void {
     this.#cutShort({ type: 'stopped', reason }, reason, 'cancelled')
@@ -176,10 +186,13 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
 
   #returned(result: unknown): void {
     if (this.#hasEnded) return
+    const { steps } = this.#driver
+    const open = steps?.close()
+    if (open !== undefined) return void open.then(() => this.#returned(result))
     if (this.#cut !== undefined) return this.#end(this.#cut.end)
     if (this.#calledOff !== undefined && this.isSignalRead) return this.#end(this.#calledOff)
     try {
-      this.#end(this.#driver.returned(result))
+      this.#end(steps?.end() ?? this.#driver.returned(result))
     } catch (failure) {
       this.#failed(failure)
     }
@@ -187,7 +200,11 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
 
   #failed(failure: unknown): void {
     if (this.#hasEnded) return
-    this.#end(this.#cut?.end ?? this.#calledOff ?? judge(this.#driver, failure, this.#environment))
+    const { steps } = this.#driver
+    const open = steps?.close()
+    if (open !== undefined) return void open.then(() => this.#failed(failure))
+    const certain = this.#cut?.end ?? this.#calledOff ?? steps?.end({ failure })
+    this.#end(certain ?? judge(this.#driver, failure, this.#environment))
   }
 
   #end(end: End): void {

@@ -5,7 +5,18 @@ export { judge, judgeLoss } from './judge.js'
 export { type Outage, Outages } from './outages.js'
 export { Overrun } from './overrun.js'
 export { isRefusal, type PersistOptions, persist, UNTIL_ANSWERED } from './persist.js'
-export type { End, Environment, Failed, Judgement, Plan, Refused, Returned, Stopped } from './plan.js'
+export type {
+  End,
+  Environment,
+  Failed,
+  HandlerSteps,
+  Judgement,
+  Plan,
+  Refused,
+  Returned,
+  StepName,
+  Stopped,
+} from './plan.js'
 export { report } from './report.js'
 export {
   type AttemptSpan,

@@ -48,13 +48,22 @@ export type Returned =
   /** `reason` says why the value was not kept. */
   | { readonly type: 'succeeded'; readonly value?: string | undefined; readonly reason?: string | undefined }
   | { readonly type: 'skipped'; readonly reason: string }
-  | { readonly type: 'later'; readonly delayMs: number }
+  /** `step` waits for its next attempt. */
+  | { readonly type: 'later'; readonly delayMs: number; readonly step?: StepName | undefined }
+
+/** A step of a handler, and the hash of the policy that decides on it. */
+export interface StepName {
+  readonly name: string
+  readonly policyHash: string
+}
 
 /** The handler failed, its time was up, or its worker died. */
 export interface Failed extends Judgement {
   readonly type: 'failed'
   /** Set if the worker died: a retry after that is no backoff. */
   readonly isLoss?: boolean
+  /** The step of the handler that failed. It was decided on under its own policy, and the handler's attempt ends by that. */
+  readonly step?: StepName
 }
 
 /** The attempt was not made: it would have begun too late. */
@@ -67,6 +76,22 @@ export interface Refused {
 export interface Stopped {
   readonly type: 'stopped'
   readonly reason: unknown
+}
+
+/** The steps of a handler: attempts of their own, which its attempt outlives. */
+export interface HandlerSteps {
+  /**
+   * The handler has ended: no more steps begin, and none waits any longer. Resolves when those under way have ended; `undefined`
+   * if there are none.
+   */
+  close(): Promise<unknown> | undefined
+  /**
+   * The end that they ask for, whatever the handler made of it; `undefined` if its own end holds. Throws the failure of a step
+   * that nobody has awaited.
+   */
+  end(failed?: { readonly failure: unknown }): End | undefined
+  /** The signal of the handler's attempt has aborted. */
+  abort(reason: unknown): void
 }
 
 /** How an attempt ended. There is exactly one end; whatever happens later is ignored. */

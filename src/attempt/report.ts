@@ -33,7 +33,9 @@ export function report(plan: Plan, end: End, durationMs: number, environment: En
       return
     }
     case 'failed': {
-      const { failure, verdict, decision } = end
+      const { failure, verdict, decision, step } = end
+      // A step has told of its own attempts.
+      if (step !== undefined && decision.action !== 'give_up') return
       const about = { durationMs, failure, verdict }
       if (decision.action === 'give_up')
         return tell(plan, { type: 'gave_up', ...about, reason: decision.reason }, environment)

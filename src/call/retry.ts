@@ -9,7 +9,7 @@ import type { RetryBudget } from './retry-budget.js'
 
 /** The description of a call in its work events and errors. */
 type Description = {
-  readonly [Field in Exclude<keyof Work, 'kind' | 'idempotencyKey' | 'queue' | 'pipeline' | 'run' | 'stage'>]?:
+  readonly [Field in Exclude<keyof Work, 'kind' | 'idempotencyKey' | 'queue' | 'pipeline' | 'run' | 'stage' | 'step'>]?:
     | Work[Field]
     | undefined
 }

@@ -32,6 +32,7 @@ import { RunKeeper } from './run-keeper.js'
 import { ScheduleDuty } from './schedule-duty.js'
 import { Settler } from './settler.js'
 import { StageFlow } from './stage-flow.js'
+import { StepRecords } from './steps/step-records.js'
 import { type ClaimTimes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
 import { toMs } from './to-ms.js'
 import type { WorkKind } from './work-kind.js'
@@ -189,7 +190,8 @@ export class Engine {
     })
     this.#cancelWatch = new CancelWatch(store, this.name, clock, tokens => this.#cancel(tokens))
     const settle = (attempt: TaskAttempt, settlement: Settlement) => this.#settle(attempt, settlement)
-    this.#environment = { worker: this.name, release, grouping: this.grouping, clock, sink, classify, settle }
+    const steps = new StepRecords(store, clock, this.#outages)
+    this.#environment = { worker: this.name, release, grouping: this.grouping, steps, clock, sink, classify, settle }
     this.runs = new RunKeeper(
       () => store.runs,
       this.#rooms.pipelines,

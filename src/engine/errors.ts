@@ -1,5 +1,6 @@
-import { RedriveError } from '../policy/index.js'
+import { FinalError, type GiveUpReason, RedriveError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
+import { failureText } from '../telemetry/index.js'
 
 /** The signal's reason when the worker of a running task stops. The task is handed back without costing an attempt. */
 export class WorkerStoppedError extends RedriveError {
@@ -37,5 +38,47 @@ export class LeaseLostError extends RedriveError {
       'lease_lost',
       `The worker '${worker}' sent no heartbeat within its lease: another worker may be running the task by now.`,
     )
+  }
+}
+
+/**
+ * Rejects the promise of a step that was given up: its error was final, or its attempts are used up. `cause` is its last failure.
+ * A handler that fails with it ends its task as dead.
+ */
+export class StepFailedError extends FinalError {
+  static {
+    StepFailedError.prototype.name = 'StepFailedError'
+  }
+
+  constructor(
+    /** The name of the step. */
+    readonly step: string,
+    /** Why it was given up. */
+    readonly reason: GiveUpReason,
+    /** The code of its last failure, such as `http_402`. */
+    readonly errorCode: string,
+    cause: unknown,
+  ) {
+    super(`The step '${step}' was given up (${reason}): ${failureText(cause)}`, { code: 'step_failed', cause })
+  }
+}
+
+/**
+ * Rejects the promise of a step that was not run, or not recorded: its name is taken (`step_repeated`), its handler has ended
+ * (`step_too_late`), its result is no JSON or too long (`step_result_invalid`), or its task goes back to waiting for its next
+ * attempt (`step_waits`).
+ */
+export class StepError extends FinalError {
+  static {
+    StepError.prototype.name = 'StepError'
+  }
+
+  constructor(
+    code: 'step_repeated' | 'step_too_late' | 'step_result_invalid' | 'step_waits',
+    /** The name of the step. */
+    readonly step: string,
+    message: string,
+  ) {
+    super(message, { code })
   }
 }

@@ -3,7 +3,7 @@ import { fingerprint, isBug, type PatternRules } from '../fingerprint/internal.j
 import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
-import { areStacksFrequent, failureStack } from '../telemetry/internal.js'
+import { areStacksFrequent, failureStack, stepFailureText } from '../telemetry/internal.js'
 import { LeaseLostError, TaskCancelledError } from './errors.js'
 
 const NO_HISTORY: History = { attempts: 0, deferrals: 0, startedAt: 0 }
@@ -19,8 +19,9 @@ export function outcomeOf(end: End): Outcome {
       // Asks to go on at once. The engine takes that back where the next stage has no place.
       return { type: 'advanced', to: end.to, value: end.value, keep: true, cost: end.cost }
     case 'skipped':
-    case 'later':
       return end
+    case 'later':
+      return { type: 'later', delayMs: end.delayMs }
     case 'failed':
       return outcomeOfFailure(end)
     case 'refused':
@@ -46,12 +47,12 @@ export function entryOf(
 ): AttemptEntry | undefined {
   switch (end.type) {
     case 'failed': {
-      const { verdict, random } = end
-      const error = failureText(end.failure)
+      const { verdict, random, step } = end
+      const error = step === undefined ? failureText(end.failure) : stepFailureText(step.name, end.failure)
       const stack = stackOf(end, error, lastError)
       const group = fingerprint({ kind, code: verdict.code, error, stack }, rules)
       // The copy comes last: properties that are added to a copy cost 5 µs, as much as all the rest of a failure's entry.
-      return { verdict, random, error, stack, group, policy, ...about }
+      return { verdict, random, error, stack, group, policy: step?.policyHash ?? policy, ...about }
     }
     case 'refused':
       return undefined
@@ -76,13 +77,15 @@ function stackOf({ failure, decision }: Failed, error: string, lastError: string
   return failureStack(failure)
 }
 
-function outcomeOfFailure({ decision, verdict, isLoss = false }: Failed): Outcome {
+/** The task waits for the next attempt of a step without an attempt of its own having failed. */
+function outcomeOfFailure({ decision, verdict, isLoss = false, step }: Failed): Outcome {
   switch (decision.action) {
     case 'give_up':
       return { type: 'dead', reason: decision.reason }
     case 'defer':
       return { type: 'deferred', delayMs: decision.delayMs }
     case 'retry': {
+      if (step !== undefined) return { type: 'later', delayMs: decision.delayMs }
       const isBackoff = !isLoss && advance(NO_HISTORY, verdict, decision).previousDelayMs !== undefined
       return { type: 'retry', delayMs: decision.delayMs, isBackoff }
     }

@@ -2,7 +2,6 @@ import {
   ActiveAttempt,
   type Driver,
   type End,
-  type Environment,
   type Failed,
   judgeLoss,
   type Refused,
@@ -11,16 +10,17 @@ import {
 } from '../attempt/index.js'
 import type { PatternRules } from '../fingerprint/internal.js'
 import type { History, Policy } from '../policy/index.js'
-import type { ClaimedTask, Cost, Outcome, Settlement } from '../store/internal.js'
+import type { AttemptNotes, ClaimedTask, Cost, Outcome, Settlement } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { traceIdOf } from '../telemetry/internal.js'
 import { TaskCancelledError } from './errors.js'
 import { entryOf, outcomeOf } from './settlement.js'
+import type { StepOptions, StepWork } from './steps/step.js'
+import { type StepEnvironment, TaskSteps } from './steps/task-steps.js'
 import { type AttemptRecorder, taskWork, type WorkKind } from './work-kind.js'
 
 /** The parts that all attempts of an engine share. */
-export interface TaskEnvironment extends Environment {
-  readonly worker: string
+export interface TaskEnvironment extends StepEnvironment {
   readonly release: string | undefined
   /** The rules by which failures are grouped. */
   readonly grouping: { readonly rules: PatternRules }
@@ -50,6 +50,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   /** Set while a dead letter is on its way to a home outside the store. */
   #burial: AbortController | undefined
   #used: Cost | undefined
+  #steps: TaskSteps | undefined
   #call: string | undefined
 
   constructor(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes, environment: TaskEnvironment) {
@@ -88,6 +89,11 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 
   get isFirst(): boolean {
     return this.task.isFirst
+  }
+
+  /** The steps of its handler, once it has begun one. */
+  get steps(): TaskSteps | undefined {
+    return this.#steps
   }
 
   /** Whether its handler goes on although it was told to end. */
@@ -131,6 +137,11 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     this.#used = cost
   }
 
+  step(name: string, work: StepWork<unknown>, options?: StepOptions): Promise<unknown> {
+    this.#steps ??= new TaskSteps(this, this.#active, this.#environment)
+    return this.#steps.run(name, work, options)
+  }
+
   wasPartOf(call: string, earlierFailures: number): void {
     this.#call = call
     if (earlierFailures > 0) this.history = { ...this.history, attempts: this.history.attempts + earlierFailures }
@@ -172,11 +183,22 @@ export class TaskAttempt implements Driver, AttemptRecorder {
       version === undefined
         ? { attempt, startedAt, endedAt, worker, release }
         : { attempt, startedAt, endedAt, worker, release, version, call: this.#call }
-    const entry = end && entryOf(end, this.task.kind, about, policyHash, grouping.rules, errorMessage)
+    const made = end && entryOf(end, this.task.kind, about, policyHash, grouping.rules, errorMessage)
+    const notes = made && this.#notes(end)
+    const entry = notes === undefined ? made : made && { ...made, notes }
     const trace = this.#ownTrace(outcome)
     const traced = entry === undefined || trace === undefined ? entry : { ...entry, trace }
     const ifDead = outcome.type === 'dead' ? this.#kind.ifDead?.(this.task, outcome.reason, traced) : undefined
     settle(this, { id, token, outcome, attempt: traced, used: this.#used, ifDead })
+  }
+
+  /** The notes that the ledger keeps. */
+  #notes(end: End): AttemptNotes | undefined {
+    if (this.#steps === undefined) return undefined
+    const step = 'step' in end ? end.step?.name : undefined
+    if (step !== undefined) return { step }
+    const unusedSteps = end.type === 'succeeded' ? this.#steps.unused : []
+    return unusedSteps.length === 0 ? undefined : { unusedSteps }
   }
 
   /** The trace that the ledger is told of. It knows that a task that succeeds at once is in the trace that enqueued it. */

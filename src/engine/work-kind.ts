@@ -4,6 +4,7 @@ import type { NewTask } from '../store/index.js'
 import type { AttemptEntry, ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
+import type { StepOptions, StepWork } from './steps/step.js'
 
 /** A kind of work that an engine runs: tasks of one kind, the events of one queue that wait in a store, or a stage. */
 export interface WorkKind {
@@ -68,6 +69,8 @@ export interface AttemptRecorder {
   used(cost: Cost): void
   /** The call of a batch stage that decided it, and how many calls of the batch it failed in before that one. */
   wasPartOf(call: string, earlierFailures: number): void
+  /** Runs a step of the handler, unless its result is on record. */
+  step(name: string, work: StepWork<unknown>, options?: StepOptions): Promise<unknown>
 }
 
 /** A task as sinks see it. */

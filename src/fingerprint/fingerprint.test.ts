@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fingerprint } from './fingerprint.js'
+import { fingerprint, messagePattern } from './fingerprint.js'
+import { PatternRules } from './pattern-rules.js'
 
 const failure = { kind: 'mail', code: 'ECONNREFUSED', error: 'Error: connect ECONNREFUSED 10.0.0.1:25' }
 const bug = { kind: 'mail', code: 'TypeError', error: "TypeError: Cannot read properties of undefined (reading 'id')" }
@@ -90,4 +91,16 @@ test('takes a fetch that failed for an outage, wherever it was made, and tells c
   const refused = failed('connect ECONNREFUSED 10.0.0.1:25', 'sendMail (src/mail.ts:10:3)')
   expect(failed('connect ECONNREFUSED 10.0.0.2:2525', 'sendAll (src/all.ts:1:1)')).toBe(refused)
   expect(failed('other side closed', 'sendMail (src/mail.ts:10:3)')).not.toBe(refused)
+})
+
+test('tells the steps of a task apart, but not those of a loop, and rules see their messages alone', () => {
+  const at = (step: string) => ({ ...failure, error: `Error: step '${step}': connect ECONNREFUSED 10.0.0.1:25` })
+  const charge = fingerprint(at('charge'))
+  expect(charge).toMatchObject({ errorName: 'Error', pattern: "step 'charge': connect ECONNREFUSED *" })
+  expect(messagePattern(charge.pattern)).toBe('connect ECONNREFUSED *')
+  expect(new Set([failure, at('charge'), at('mail')].map(one => fingerprint(one).id)).size).toBe(3)
+  expect(fingerprint(at('page:7'))).toEqual(fingerprint(at('page:12')))
+  const rules = new PatternRules([{ pattern: 'connect *' }])
+  expect(fingerprint(at('charge'), rules).pattern).toBe("step 'charge': connect *")
+  expect(fingerprint({ ...failure, error: "Error: step 'charge'" }).pattern).toBe("step 'charge': ")
 })

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { maskMessage } from './mask-message.js'
+import { MASK } from './mask-word.js'
 import { isBug, ownFrames } from './own-frames.js'
 import { NO_RULES, type PatternRules } from './pattern-rules.js'
 import { readablePattern } from './readable-pattern.js'
@@ -38,7 +39,8 @@ export interface Fingerprint {
  * nothing but what is on record, so a rebuild from the ledger gives the same groups.
  *
  * Frames count for bugs alone. For outages they would split one cause by the place that met it, and they change with every
- * refactoring, so that an error that comes back would look new. Nor do they count where a rule says what is one.
+ * refactoring, so that an error that comes back would look new. Nor do they count where a rule says what is one. The step of a
+ * task that failed always counts, beside its message.
  */
 export function fingerprint(failure: RecordedFailure, rules: PatternRules = NO_RULES): Fingerprint {
   const { kind, code = '', error = '', stack } = failure
@@ -68,14 +70,17 @@ function computed(
   stack: string | undefined,
   rules: PatternRules,
 ): Fingerprint {
-  const { errorName, message } = parts(error)
+  const { errorName, message: whole } = parts(error)
+  const [prefix = '', step] = STEP.exec(whole) ?? []
+  const message = whole.slice(prefix.length)
   const ruled = rules.patternOf(kind, message)
   const bare = ruled ?? maskMessage(message)
   const frames = ruled === undefined && stack !== undefined && isBug(error) ? ownFrames(stack) : []
   // Unambiguous by the lengths, and cheaper than the JSON that is hashed.
-  const key = `${kind.length},${errorName.length},${code.length},${bare.length},${kind}${errorName}${code}${bare}${frames.join('\n')}`
-  const { id, pattern } =
-    known.get(key) ?? keep(key, [kind, errorName, code, bare, frames], ruled ?? readablePattern(message, bare))
+  const of = step === undefined ? '' : stepPattern(step)
+  const key = `${kind.length},${errorName.length},${code.length},${bare.length},${of.length},${kind}${errorName}${code}${bare}${of}${frames.join('\n')}`
+  const facts = [kind, errorName, code, bare, frames, ...(step === undefined ? [] : [of])]
+  const { id, pattern } = known.get(key) ?? keep(key, facts, of + (ruled ?? readablePattern(message, bare)))
   return { id, kind, code, errorName, pattern, frames }
 }
 
@@ -91,6 +96,19 @@ function keep(key: string, facts: readonly unknown[], pattern: string): Pick<Fin
   if (known.size >= MAX_KNOWN) known.clear()
   known.set(key, kept)
   return kept
+}
+
+/** The step of a task that failed, as its recorded error names it. */
+const STEP = /^step '([^']{1,200})'(?:: |$)/
+
+/** The pattern of a group without its step: that of the message alone, as rules have it. */
+export function messagePattern(pattern: string): string {
+  return pattern.replace(STEP, '')
+}
+
+/** The same for all steps of a loop, whose names differ in numbers. */
+function stepPattern(step: string): string {
+  return `step '${step.replace(/\d+/g, MASK)}': `
 }
 
 /** A name has no spaces, but Node adds a code to its own: `TypeError [ERR_INVALID_ARG_TYPE]`. */

@@ -31,7 +31,8 @@ export class LabelSets {
 
 /**
  * The kind and category that work is counted under: those of its lane, as `redrive task ls` shows them. A call is of the
- * kind `call`, whatever its name, which may hold an id. Documents and runs are counted elsewhere.
+ * kind `call`, whatever its name, which may hold an id. A step is of the kind `step:` and that of its task. Documents and runs
+ * are counted elsewhere.
  */
 export function kindOf(work: Work): readonly [kind: string, category: string] | undefined {
   switch (work.kind) {
@@ -41,6 +42,11 @@ export function kindOf(work: Work): readonly [kind: string, category: string] | 
       return [work.name, work.category ?? '']
     case 'event':
       return [`event:${work.queue ?? work.name}`, '']
+    case 'step': {
+      const { name, step = '' } = work
+      // Steps of a loop are one: 'page:7'.
+      return [`step:${name.slice(0, -step.length - 1)}`, step.replace(/:\d+$/, '')]
+    }
     case 'item':
       return [`pipeline:${work.pipeline ?? work.name}`, work.stage ?? '']
     case 'run':

@@ -1,7 +1,7 @@
 import type * as promClient from 'prom-client'
 import type { Verdict } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import { errorType, type GaveUp, type Sink } from '../telemetry/index.js'
+import { errorType, type GaveUp, type Sink, type Work } from '../telemetry/index.js'
 import type { RetryScheduled } from '../telemetry/internal.js'
 import { kindOf, LabelSets, type WorkLabels } from './label-sets.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
@@ -54,7 +54,7 @@ export async function workMetrics(options: WorkMetricsOptions = {}): Promise<Sin
     if (event.type === 'slot_ended') return metrics.slots.inc({ end: event.end })
     const named = kindOf(event.work)
     if (named === undefined) return
-    const labels = labelSets.of(...named, labels => startAtZero(metrics, labels))
+    const labels = labelSets.of(...named, labels => startAtZero(metrics, labels, event.work.kind))
     switch (event.type) {
       case 'attempt_succeeded':
       case 'skipped':
@@ -127,13 +127,15 @@ function metricsIn({ Counter, Gauge, Histogram }: typeof promClient, registry: M
 }
 
 /** Prometheus sees no increase in a counter that appears with its first value. */
-function startAtZero(metrics: Metrics, labels: WorkLabels): void {
+function startAtZero(metrics: Metrics, labels: WorkLabels, kind: Work['kind']): void {
   metrics.attempts.inc({ ...labels, outcome: 'succeeded' }, 0)
   metrics.timeouts.inc({ ...labels }, 0)
   if (labels.kind === 'call') return
-  metrics.losses.inc({ ...labels }, 0)
   metrics.overrunning.inc({ ...labels }, 0)
   metrics.abandoned.inc({ ...labels }, 0)
+  // A step is neither lost nor dead by itself: its task is.
+  if (kind === 'step') return
+  metrics.losses.inc({ ...labels }, 0)
   for (const reason of DEAD_REASONS) metrics.deadLetters.inc({ ...labels, reason }, 0)
 }
 
@@ -151,8 +153,8 @@ function failed(metrics: Metrics, labels: WorkLabels, event: RetryScheduled | Ga
 function gaveUp(metrics: Metrics, labels: WorkLabels, event: GaveUp): void {
   const { reason } = event
   if (labels.kind === 'call') metrics.givenUp.inc({ ...labels, reason })
-  // An aborted event has not ended: it will be delivered again.
-  else if (reason !== 'aborted') metrics.deadLetters.inc({ ...labels, reason })
+  // An aborted event has not ended: it will be delivered again. Of a step that is given up, its task dies.
+  else if (reason !== 'aborted' && event.work.kind !== 'step') metrics.deadLetters.inc({ ...labels, reason })
   if (wasAttempted(event)) failed(metrics, labels, event)
 }
 

@@ -1,7 +1,8 @@
 import { DOCUMENT_KIND } from '../engine/internal.js'
 import { ownPlace } from '../fingerprint/internal.js'
 import type { GiveUpReason } from '../policy/index.js'
-import type { TaskRecord } from '../store/index.js'
+import type { LedgerRow, TaskRecord } from '../store/index.js'
+import type { StepRecord } from '../store/internal.js'
 
 /** A sentence for people, with a stable code for programs. */
 export interface Remark {
@@ -36,15 +37,28 @@ function allOf(attempts: number): string {
   return attempts === 2 ? 'Both' : `All ${attempts}`
 }
 
-/** Why a task is dead. The code is its reason. */
-export function causeOf(task: Death): Remark {
+/** The step that a task died of. */
+export type FatalStep = Pick<StepRecord, 'name' | 'attempts'>
+
+/** Why a task is dead. The code is its reason. `step` is the one that it died of, if it was one. */
+export function causeOf(task: Death, step?: FatalStep): Remark {
   const { reason } = task
+  if (step !== undefined) {
+    const { code, text } = causeOf({ ...task, attempts: step.attempts })
+    return { code, text: `Its step '${step.name}' was given up. ${text}` }
+  }
   if (reason === undefined) return { code: 'unknown', text: 'No reason is on record.' }
   return { code: reason, text: isKnown(reason) ? CAUSES[reason](task) : reason }
 }
 
 function isKnown(reason: string): reason is GiveUpReason {
   return Object.hasOwn(CAUSES, reason)
+}
+
+/** The step that a task died of; `undefined` if it was none, or was forgotten since. */
+export function fatalStep(ledger: readonly LedgerRow[], steps: readonly StepRecord[]): StepRecord | undefined {
+  const fatal = ledger.findLast(({ outcome }) => outcome === 'dead' || outcome === 'lost')
+  return steps.find(({ name }) => name === fatal?.notes?.step)
 }
 
 const ADVICE = {

@@ -5,9 +5,11 @@ import {
   contractOf,
   isItem,
   type StoreContract,
+  stepRecord,
   type TaskReader,
 } from '../store/internal.js'
-import { adviceFor, causeOf, type Remark } from './cause.js'
+import { adviceFor, causeOf, fatalStep, type Remark } from './cause.js'
+import { type StepView, stepView } from './step-view.js'
 import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
 
 /** A task with its whole history and, if it is dead, why it died and what to do about it. */
@@ -16,6 +18,8 @@ export interface TaskExplanation extends TaskView {
   readonly maxAttempts: number | null
   /** Its ledger, oldest first. */
   readonly history: readonly LedgerRowView[]
+  /** Its steps, in the order in which they were first recorded. */
+  readonly steps: readonly StepView[]
   /** Where its code failed last: a line for each frame. `null` if no stack is on record. */
   readonly stack: string | null
   /** The ids of the traces of its first and its last attempt; `null` if none was traced. */
@@ -40,13 +44,15 @@ export async function explainTask(store: Store, id: string): Promise<TaskExplana
   if (task === undefined) return undefined
   const isDead = task.status === 'dead'
   const history = await contract.ledger(id)
+  const steps = (await contract.steps(id)).map(stepRecord)
   return {
     ...taskView(task),
     maxAttempts: await maxAttemptsOf(contract, history),
     history: history.map(ledgerRowView),
+    steps: steps.map(stepView),
     stack: history.findLast(({ stack }) => stack !== undefined)?.stack ?? null,
     traces: attemptTraces(history) ?? null,
-    cause: isDead ? causeOf(task) : null,
+    cause: isDead ? causeOf(task, fatalStep(history, steps)) : null,
     advice: isDead ? adviceFor(task, history.findLast(({ outcome }) => outcome === 'dead')?.stack) : null,
     alike: isDead ? await countAlike(contract, task) : 0,
   }

@@ -1,4 +1,4 @@
-import { PatternRules } from '../fingerprint/internal.js'
+import { messagePattern, PatternRules } from '../fingerprint/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { GroupRecord, LedgerRow, Store, TaskRecord } from '../store/index.js'
@@ -138,7 +138,7 @@ export async function explainGroup(store: Store, text: string): Promise<GroupExp
     contract.groups.rules(),
   ])
   const ledgers = await contract.ledgers(tasks.map(({ id }) => id))
-  const rule = new PatternRules(rules).ruleOf(group.kind, group.pattern)
+  const rule = new PatternRules(rules).ruleOf(group.kind, messagePattern(group.pattern))
   return {
     ...groupView(group),
     examples: tasks.slice(0, MAX_EXAMPLES).map(({ id }) => id),

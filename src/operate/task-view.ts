@@ -91,6 +91,10 @@ export interface LedgerRowView {
   readonly release: string | null
   /** The id of its trace. */
   readonly trace: string | null
+  /** The step of the handler that ended it: it failed, or waits for its next attempt. */
+  readonly step: string | null
+  /** Steps on record that the handler did not use. */
+  readonly unusedSteps: readonly string[]
 }
 
 /** The view of a task. */
@@ -144,6 +148,8 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     call: row.call ?? null,
     release: row.release ?? null,
     trace: row.trace ?? null,
+    step: row.notes?.step ?? null,
+    unusedSteps: row.notes?.unusedSteps ?? [],
   }
 }
 

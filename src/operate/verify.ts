@@ -13,16 +13,19 @@ import {
 } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
-import { contractOf, type StoreContract } from '../store/internal.js'
+import { contractOf, type StepAttempt, type StoreContract, stepRecord } from '../store/internal.js'
 import { pagesOf } from './pages.js'
 import { recordProblems } from './record-problems.js'
+import { decisionsOnRecord } from './step-decisions.js'
 
 /** A recorded decision that differs from what the kernel decides when asked again. */
 export interface Discrepancy {
   /** The id of the task. */
   readonly taskId: string
-  /** The row of its ledger. */
+  /** The row of its ledger; of the ledger of its step, if that decided. */
   readonly sequence: number
+  /** The step of the task that decided. */
+  readonly step?: string
   /** The decision on record. */
   readonly recorded: string
   /** The decision that the kernel makes now. */
@@ -54,7 +57,7 @@ export interface Verification {
 /** A row of the ledger with all that a decision was made from. */
 type DecisionRow = LedgerRow & Required<Pick<LedgerRow, 'verdict' | 'policy' | 'random'>>
 
-type LedgerSource = Pick<StoreContract, 'get' | 'list' | 'ledger' | 'ledgers' | 'policies' | 'audit'>
+type LedgerSource = Pick<StoreContract, 'get' | 'list' | 'ledger' | 'ledgers' | 'steps' | 'policies' | 'audit'>
 
 /** Options of a verification. */
 export interface VerifyOptions {
@@ -89,7 +92,8 @@ export async function verify(store: Store, { signal, onProgress }: VerifyOptions
   }
   const check = async (task: TaskRecord, ledger: readonly LedgerRow[]) => {
     for (const { row, history, latestStart } of withHistory(task, ledger)) {
-      if (!isDecisionOnRecord(row)) continue
+      // A step decided, as its own ledger has it.
+      if (!isDecisionOnRecord(row) || row.notes?.step !== undefined) continue
       const policy = await policyOf(row.policy)
       if (policy === undefined) {
         unknown++
@@ -101,6 +105,23 @@ export async function verify(store: Store, { signal, onProgress }: VerifyOptions
       // The later its time to live began, the later it ends, so a decision that fits any start fits one of the two.
       if (recorded === recomputed || recorded === again({ ...history, startedAt: latestStart })) continue
       discrepancies.push({ taskId: task.id, sequence: row.sequence, recorded, recomputed })
+    }
+    if (ledger.some(({ notes }) => notes?.step !== undefined)) await checkSteps(task.id)
+  }
+  /** The steps of a task that one of them has put back to waiting, or killed. */
+  const checkSteps = async (taskId: string) => {
+    const steps = (await contract.steps(taskId)).map(stepRecord)
+    for (const { step, sequence, entry, history, reason } of steps.flatMap(decisionsOnRecord)) {
+      const policy = await policyOf(entry.policy)
+      if (policy === undefined) {
+        unknown++
+        continue
+      }
+      decisions++
+      const { verdict, random, endedAt: now } = entry
+      const recomputed = decisionInWords(decide(policy, history, verdict, { now, random }))
+      const recorded = inWords({ ...entry, reason })
+      if (recorded !== recomputed) discrepancies.push({ taskId, step, sequence, recorded, recomputed })
     }
   }
   for await (const page of pagesOf(request => contract.list({}, request))) {
@@ -246,8 +267,15 @@ function decisionOf({ outcome, delayMs = 0, endedAt }: LedgerRow): Decision | un
   return outcome === 'retry' ? { action: 'retry', delayMs, at: endedAt + delayMs } : undefined
 }
 
+/** The decision of a row: of a task, or of a step. */
+interface RecordedDecision {
+  readonly outcome: LedgerRow['outcome'] | StepAttempt['outcome']
+  readonly delayMs?: number | undefined
+  readonly reason?: string | undefined
+}
+
 /** The row of a lost attempt holds the decision on it: a delay, or a reason to give up. */
-function inWords({ outcome, delayMs, reason }: LedgerRow): string {
+function inWords({ outcome, delayMs, reason }: RecordedDecision): string {
   if (reason !== undefined) return `gave up: ${reason}`
   return outcome === 'deferred' ? `deferred for ${delayMs} ms` : `retry after ${delayMs} ms`
 }

@@ -24,7 +24,17 @@ export interface WhyAction {
 /** The part of a store that `why` reads. */
 export type WhyStore = Pick<
   StoreContract,
-  'standing' | 'workers' | 'laneRules' | 'budgets' | 'get' | 'count' | 'ledger' | 'policies' | 'runs' | 'schedules'
+  | 'standing'
+  | 'workers'
+  | 'laneRules'
+  | 'budgets'
+  | 'get'
+  | 'count'
+  | 'ledger'
+  | 'steps'
+  | 'policies'
+  | 'runs'
+  | 'schedules'
 >
 
 /** The causes of a task's state, and what to do about them. */

@@ -1,8 +1,9 @@
 import { explain, formatDuration, type Policy, policy as parsePolicy } from '../policy/index.js'
 import { commandArgs, commandLine } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
-import { isItem, type TaskStanding } from '../store/internal.js'
-import { adviceFor, causeOf } from './cause.js'
+import { isItem, type StepRecord, stepRecord, type TaskStanding } from '../store/internal.js'
+import { adviceFor, causeOf, fatalStep } from './cause.js'
+import { stepDecisions } from './step-decisions.js'
 import { isoOrNull } from './task-view.js'
 import { recompute, withHistory } from './verify.js'
 import type { Because, WhyAction, WhyCause, WhyStore } from './why-cause.js'
@@ -93,27 +94,40 @@ export async function whyEnded(store: WhyStore, { task }: TaskStanding): Promise
 }
 
 async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly LedgerRow[]): Promise<Because> {
-  const { code, text } = causeOf(task)
-  const fatal = [...withHistory(task, ledger)].findLast(({ row }) => row.outcome === 'dead' || row.outcome === 'lost')
-  const policy = await policyOf(store, fatal?.row.policy)
+  const steps = (await store.steps(task.id)).map(stepRecord)
+  const step = fatalStep(ledger, steps)
+  const { code, text } = causeOf(task, step)
+  const died = [...withHistory(task, ledger)].findLast(({ row }) => row.outcome === 'dead' || row.outcome === 'lost')
+  // The step decided, from its own history.
+  const fatal = died?.row.notes?.step === undefined ? died : step && died && decidedBy(step, died.row)
+  const policy = await policyOf(store, died?.row.policy)
   const advice = adviceFor(task, ledger.findLast(({ outcome }) => outcome === 'dead')?.stack)
   const facts = {
-    ...attemptFacts(fatal?.row),
+    ...attemptFacts(died?.row),
     attempts: task.attempts,
     maxAttempts: policy?.attempts ?? null,
     deferrals: task.deferrals,
     losses: task.losses,
-    startedAt: isoOrNull(fatal?.history.startedAt),
+    startedAt: isoOrNull(died?.history.startedAt),
     ttlMs: policy?.ttl ?? null,
     errorCode: task.errorCode ?? null,
     errorClass: task.errorClass ?? null,
-    policy: fatal?.row.policy ?? null,
+    policy: died?.row.policy ?? null,
+    ...(step !== undefined && { step: step.name, stepAttempts: step.attempts }),
   }
   const death = { code, text: `It is dead. ${text}`, facts }
-  const error = { code: 'last_error', text: `${lastErrorText(task)}${whereText(fatal?.row)}`, facts: {} }
+  const error = { code: 'last_error', text: `${lastErrorText(task)}${whereText(died?.row)}`, facts: {} }
   const redrive = { text: advice.text, args: commandArgs('dlq redrive', {}, task.id) }
   const causes = [death, error, ...decisionCauses(policy, fatal)]
   return { causes, actions: [redrive, ...(await redriveGroup(store, task))] }
+}
+
+/** The attempt at a step that a task died of, with the history before it; `undefined` if that is not on record as a whole. */
+function decidedBy(step: StepRecord, row: LedgerRow) {
+  const last = stepDecisions(step).at(-1)
+  return last?.entry.outcome !== 'gave_up'
+    ? undefined
+    : { row: { ...row, endedAt: last.entry.endedAt }, history: last.history }
 }
 
 function lastErrorText(task: TaskRecord): string {

@@ -208,14 +208,27 @@ function notDue({ task, lane, last, now }: Situation) {
       return { code: 'retry_not_due', text, facts }
     }
     case 'deferred': {
-      const text = `${until}: a rate limit asked it to wait${errorText(task)}.`
+      const step = last.notes?.step
+      const text = `${until}: a rate limit asked ${step === undefined ? 'it' : `its step '${step}'`} to wait${errorText(task)}.`
       return { code: 'deferred', text, facts: { at: due, errorCode: task.errorCode ?? null } }
     }
     case 'later':
+      if (last.notes?.step !== undefined) return stepNotDue(last.notes.step, until, last, task)
       return { code: 'asked_for_later', text: `${until}: its handler asked to be called later.`, facts: { at: due } }
     default:
       return { code: 'scheduled', text: `${until}: it was enqueued for then.`, facts: { at: due } }
   }
+}
+
+function stepNotDue(step: string, until: string, last: LedgerRow, task: TaskStanding['task']) {
+  const at = isoOrNull(task.nextAttemptAt)
+  const { verdict, delayMs = 0, endedAt } = last
+  // An earlier attempt may have met the failure, and its worker died before that could say so.
+  const why =
+    verdict === undefined
+      ? `its step '${step}' waits for its next attempt`
+      : `its step '${step}' failed at ${timeText(endedAt)}${errorText(task)}, and its policy asked to wait ${formatDuration(delayMs)}`
+  return { code: 'step_not_due', text: `${until}: ${why}.`, facts: { at, step, errorCode: verdict?.code ?? null } }
 }
 
 function noWorker({ task, workers, able }: Situation) {

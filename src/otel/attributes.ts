@@ -15,8 +15,7 @@ function processed(destination: string): Attributes {
 /** The attributes of an attempt, by the semantic conventions for messaging; those of Redrive's own are `redrive.*`. */
 export function attemptAttributes({ work, attempt, maxAttempts }: TracedAttempt): Attributes {
   return {
-    ...processed(work.name),
-    'messaging.message.id': work.id,
+    ...(work.step === undefined && { ...processed(work.name), 'messaging.message.id': work.id }),
     'redrive.work': work.kind,
     'redrive.attempt': attempt,
     'redrive.max_attempts': maxAttempts,
@@ -39,12 +38,13 @@ export function endAttributes({ outcome, reason, delayMs, failed }: SpanEnd): At
   })
 }
 
-function placeOf({ category, tenantId, run, stage, idempotencyKey }: Work): Attributes {
+function placeOf({ category, tenantId, run, stage, step, idempotencyKey }: Work): Attributes {
   return defined({
     'redrive.category': category,
     'redrive.key': tenantId,
     'redrive.run': run,
     'redrive.stage': stage,
+    'redrive.step': step,
     'redrive.idempotency_key': idempotencyKey,
   })
 }

@@ -66,6 +66,27 @@ describe.each(['memory', 'sqlite', 'postgres'])('a traced task on %s', name => {
   }, 120_000)
   afterEach(() => close())
 
+  it('has a span for each attempt at a step, within that of its own attempt', async () => {
+    let calls = 0
+    const pay = async () => {
+      trace.getTracer('test').startSpan('SELECT').end()
+      if (calls++ === 0) throw new Error('down')
+      return 'paid'
+    }
+    const { id } = await runOne(store, (_, task) => task.step('pay', pay))
+    const [attempt] = tracing.spans('process charge')
+    const steps = tracing.spans('step pay')
+    expect(steps.map(({ attributes }) => attributes['redrive.outcome'])).toEqual(['retry', 'succeeded'])
+    const traceId = attempt?.spanContext().traceId
+    for (const step of steps) {
+      expect(step.kind).toBe(SpanKind.INTERNAL)
+      expect(step.attributes).toMatchObject({ 'redrive.work': 'step', 'redrive.step': 'pay' })
+      expect(placeOf(step)).toEqual({ traceId, parent: attempt?.spanContext().spanId, links: [] })
+    }
+    expect(placeOf(tracing.spans('SELECT')[0])).toMatchObject({ parent: steps[0]?.spanContext().spanId })
+    expect((await store.get(id))?.status).toBe('succeeded')
+  })
+
   it('runs in the trace that enqueued it, and what its handler does is part of it', async () => {
     const { id, origin } = await runOne(store, async () => {
       trace.getTracer('test').startSpan('SELECT').end()

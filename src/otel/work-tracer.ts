@@ -1,4 +1,13 @@
-import type { Attributes, Context, Link, Span, SpanContext, SpanOptions, TracerProvider } from '@opentelemetry/api'
+import type {
+  Attributes,
+  Context,
+  Link,
+  Span,
+  SpanContext,
+  SpanKind,
+  SpanOptions,
+  TracerProvider,
+} from '@opentelemetry/api'
 import type { AttemptSpan, TracedAttempt, Tracer } from '../attempt/index.js'
 import type { Api } from './api.js'
 import { attemptAttributes, callAttributes } from './attributes.js'
@@ -7,6 +16,12 @@ import { WorkSpan } from './work-span.js'
 
 /** The version of this package, as a constant: in a bundle, no package.json of ours lies beside the code. */
 const VERSION = '0.1.0'
+
+/** What a span is called, and what it is. */
+interface SpanAbout {
+  readonly name: string
+  readonly kind: SpanKind
+}
 
 /** Makes spans of attempts, by the semantic conventions for messaging. */
 export class WorkTracer implements Tracer {
@@ -28,7 +43,13 @@ export class WorkTracer implements Tracer {
 
   beginCall(name: string, attempts: readonly AttemptSpan[]): AttemptSpan | undefined {
     const links = attempts.flatMap(span => (span instanceof WorkSpan ? { context: span.context } : []))
-    return quietly(() => this.#start(name, callAttributes(name, attempts.length), links))
+    return quietly(() =>
+      this.#start(
+        { name: `process ${name}`, kind: this.#api.SpanKind.CONSUMER },
+        callAttributes(name, attempts.length),
+        links,
+      ),
+    )
   }
 
   #active(): string | undefined {
@@ -40,21 +61,27 @@ export class WorkTracer implements Tracer {
 
   #begin(attempt: TracedAttempt): AttemptSpan {
     const { work, isFirst, traceparent } = attempt
+    const { CONSUMER, INTERNAL } = this.#api.SpanKind
+    // A step is a part of its handler, and no message.
+    const about =
+      work.step === undefined
+        ? { name: `process ${work.name}`, kind: CONSUMER }
+        : { name: `step ${work.step}`, kind: INTERNAL }
     const from = traceparent === undefined ? undefined : spanContextOf(traceparent)
     const attributes = attemptAttributes(attempt)
-    if (from === undefined) return this.#start(work.name, attributes, [])
-    if (!isFirst) return this.#start(work.name, attributes, [{ context: from }])
+    if (from === undefined) return this.#start(about, attributes, [])
+    if (!isFirst) return this.#start(about, attributes, [{ context: from }])
     const { trace, ROOT_CONTEXT } = this.#api
-    return this.#start(work.name, attributes, [], trace.setSpanContext(ROOT_CONTEXT, from))
+    return this.#start(about, attributes, [], trace.setSpanContext(ROOT_CONTEXT, from))
   }
 
   /** Never in the context that happens to be active: that is the one in which the worker was started, or another task's. */
-  #start(destination: string, attributes: Attributes, links: Link[], parent?: Context): WorkSpan {
-    const { SpanKind, ROOT_CONTEXT } = this.#api
-    const options: SpanOptions = { kind: SpanKind.CONSUMER, attributes, links, root: parent === undefined }
+  #start({ name, kind }: SpanAbout, attributes: Attributes, links: Link[], parent?: Context): WorkSpan {
+    const { ROOT_CONTEXT } = this.#api
+    const options: SpanOptions = { kind, attributes, links, root: parent === undefined }
     // Asked for each time, as the SDK may be started later. Providers keep their tracers by name.
     const tracer = this.#provider.getTracer('redrive', VERSION)
-    const span: Span = tracer.startSpan(`process ${destination}`, options, parent ?? ROOT_CONTEXT)
+    const span: Span = tracer.startSpan(name, options, parent ?? ROOT_CONTEXT)
     return new WorkSpan(this.#api, span)
   }
 }

@@ -1,8 +1,8 @@
+import type { Later, Skip } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { DECLARE_OPTIONS, type DeclaredTask, type DeclareOptions, declared } from './declare-task.js'
 import type { SchemasUnlessJson } from './json-type.js'
-import type { Later, Skip } from './outcomes.js'
 import type { TaskContext } from './task-context.js'
 
 /** Does the work of a task. It may be called more than once for the same task: after a failure, and after a worker died. */

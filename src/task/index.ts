@@ -1,10 +1,21 @@
 export type { Outage } from '../attempt/index.js'
-export { type DrainResult, LeaseLostError, TaskCancelledError, WorkerStoppedError } from '../engine/internal.js'
+export {
+  type DrainResult,
+  Later,
+  LeaseLostError,
+  later,
+  Skip,
+  type StepContext,
+  StepError,
+  StepFailedError,
+  skip,
+  TaskCancelledError,
+  WorkerStoppedError,
+} from '../engine/internal.js'
 export type { Death } from './death.js'
 export { type DeclaredTask, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export { PayloadError, ResultError, TaskKindError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'
-export { Later, later, Skip, skip } from './outcomes.js'
 export type { StandardSchema } from './standard-schema.js'
 export { storeAudit } from './store-audit.js'
 export type { TaskContext } from './task-context.js'

@@ -1,8 +1,8 @@
 // For the other folders of this package. Users import from index.ts.
 
+export { isLater, isSkip } from '../engine/internal.js'
 export type { DeclaredSchedule } from './declare-schedules.js'
 export type { KeptAsJson } from './json-type.js'
-export { isLater, isSkip } from './outcomes.js'
 export type { RateInput } from './rate.js'
 export { toRates } from './rate.js'
 export { payloadCheck } from './standard-schema.js'

@@ -1,5 +1,7 @@
 import type { ActiveAttempt } from '../attempt/index.js'
+import type { AttemptRecorder, StepOptions, StepWork } from '../engine/internal.js'
 import type { ClaimedTask, OnceOptions, SlotRecord, Storable, StoreContract } from '../store/internal.js'
+import type { KeptAsJson } from './json-type.js'
 
 /** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
 export interface TaskContext {
@@ -41,16 +43,29 @@ export interface TaskContext {
    * ```
    */
   once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
+  /**
+   * Runs a function as a step: once it has succeeded, its result is on record, and no later attempt at the task runs it again.
+   * A step has a name of its own, and its own attempts and delays.
+   *
+   * ```ts
+   * const charge = await task.step('charge', ({ key, signal }) => pay(order, { key, signal }), { policy: { attempts: 5 } })
+   * ```
+   *
+   * It may run more than once before its result is on record: after a failure, and after its worker died. Pass its `key` on, so
+   * that the other side can tell. A step that is given up rejects with a `StepFailedError`, and ends the task with it.
+   */
+  step<T>(name: string, work: StepWork<T>, options?: StepOptions): Promise<KeptAsJson<T>>
 }
 
 /** The context of an attempt at a task. */
 export function taskContext(
   task: ClaimedTask,
   attempt: ActiveAttempt,
+  recorder: AttemptRecorder,
   store: Pick<StoreContract, 'once'>,
   slot?: SlotRecord,
 ): TaskContext {
-  return new AttemptContext(task, attempt, store, slot)
+  return new AttemptContext(task, attempt, recorder, store, slot)
 }
 
 class AttemptContext implements TaskContext {
@@ -81,11 +96,13 @@ class AttemptContext implements TaskContext {
   declare readonly fence: { readonly id: string; readonly token: string }
   declare readonly signal: AbortSignal
   declare readonly once: TaskContext['once']
+  declare readonly step: TaskContext['step']
   readonly #attempt: ActiveAttempt
 
   constructor(
     task: ClaimedTask,
     attempt: ActiveAttempt,
+    recorder: AttemptRecorder,
     store: Pick<StoreContract, 'once'>,
     slot: SlotRecord | undefined,
   ) {
@@ -104,6 +121,9 @@ class AttemptContext implements TaskContext {
     this.fence = fence
     this.once = <T>(key: string, work: (tx: never) => T & Storable<T>, { params }: Pick<OnceOptions, 'params'> = {}) =>
       store.once<T>(key, work, { params, fence })
+    // The result comes from JSON: the function's own, or that of an earlier attempt.
+    this.step = <T>(name: string, work: StepWork<T>, options?: StepOptions) =>
+      recorder.step(name, work, options) as Promise<KeptAsJson<T>>
     this.#attempt = attempt
     Object.defineProperty(this, 'signal', AttemptContext.#SIGNAL)
   }

@@ -1,5 +1,5 @@
 import type { Returned } from '../attempt/index.js'
-import { taskWork, type WorkKind } from '../engine/internal.js'
+import { isLater, isSkip, taskWork, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { isSlotRunId, type StoreContract } from '../store/internal.js'
@@ -7,7 +7,6 @@ import { redact } from '../telemetry/index.js'
 import { taskAfterDeath } from './death.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
-import { isLater, isSkip } from './outcomes.js'
 import { slotOfRun } from './slot-of-run.js'
 import { payloadCheck, validate } from './standard-schema.js'
 import { type TaskContext, taskContext } from './task-context.js'
@@ -35,11 +34,11 @@ export function taskKind(
     },
     check: payloadCheck(definition),
     describe: taskWork,
-    call: (task, attempt) => {
+    call: (task, attempt, recorder) => {
       const payload: unknown = JSON.parse(task.payload)
-      if (!isSlotRunId(task.id)) return call(definition, payload, taskContext(task, attempt, store))
+      if (!isSlotRunId(task.id)) return call(definition, payload, taskContext(task, attempt, recorder, store))
       return slotOfRun(store.schedules, task).then(slot =>
-        call(definition, payload, taskContext(task, attempt, store, slot)),
+        call(definition, payload, taskContext(task, attempt, recorder, store, slot)),
       )
     },
     returned: taskResult,

@@ -26,6 +26,12 @@ export function failureText(failure: unknown): string {
   return message === '' ? name : `${name}: ${message}`
 }
 
+/** The failure of a step of a task, as `Name: step 'charge': message`: so it begins with its name, as every recorded failure. */
+export function stepFailureText(step: string, failure: unknown): string {
+  const { name, message } = describeFailure(failure)
+  return `${name}: step '${step}'${message === '' ? '' : `: ${message}`}`
+}
+
 function describeObject(failure: object): FailureDescription {
   const isError = failure instanceof Error
   const name = (isError ? namesOf(failure)[0] : read(failure, 'name')) ?? (isError ? 'Error' : 'object')

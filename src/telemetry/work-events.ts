@@ -3,7 +3,7 @@ import type { GiveUpReason, Verdict } from '../policy/index.js'
 /** The piece of work that a work event is about. */
 export interface Work {
   /** The kind of work. */
-  readonly kind: 'call' | 'event' | 'task' | 'item' | 'run' | 'document' | 'schedule' | 'worker'
+  readonly kind: 'call' | 'event' | 'task' | 'step' | 'item' | 'run' | 'document' | 'schedule' | 'worker'
   /** Its identity, from which its jitter is derived. */
   readonly id: string
   /** Its name, in the user's words. */
@@ -18,6 +18,8 @@ export interface Work {
   readonly run?: string
   /** The stage that an item is in. */
   readonly stage?: string
+  /** The name of a step of a task. */
+  readonly step?: string
   /** The tenant that it is done for. Only reported. */
   readonly tenantId?: string
   /** The request, or anything else, that it belongs to. Only reported. */

@@ -16,6 +16,11 @@ export class LazyAbort {
     return this.controller !== undefined
   }
 
+  /** Why it has aborted; `undefined` if it has not. */
+  get aborted(): { readonly reason: unknown } | undefined {
+    return this.stopped
+  }
+
   /** Aborts the signal, whether it has been requested already or will be later. */
   abort(reason: unknown): void {
     this.stopped = { reason }

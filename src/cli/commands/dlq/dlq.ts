@@ -19,6 +19,7 @@ import {
 } from '../shared/options.js'
 import { historyTable, stackLines } from '../task/history.js'
 import { printTasks } from '../task/list.js'
+import { stepLines } from '../task/steps.js'
 import { letterTable, taskText } from '../task/text.js'
 import { addCount } from './count.js'
 import { addDiscard } from './discard.js'
@@ -101,6 +102,7 @@ function letterText(letter: TaskExplanation, commands: readonly string[], consol
     paint.bold('Why it is dead'),
     ...indented(letter.cause?.text ?? ''),
     ...stackLines(letter, console),
+    ...stepLines(letter.steps, console, now),
     '',
     paint.bold('History'),
     historyTable(letter.history, console),

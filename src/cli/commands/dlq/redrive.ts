@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import {
   type LetterSelection,
   type OperationPlan,
@@ -25,6 +25,8 @@ import { endOf, lettersText, preview, type SelectionOptions, selectionOf, withSe
 /** The options of a redrive. `patch` changes payloads as they move: `redrive dlq edit` has it. */
 export interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly patch?: PayloadPatch
+  readonly fromStep?: string
+  readonly forgetStep?: string
   readonly why?: string
   readonly rate?: number
   readonly canary?: number
@@ -53,6 +55,9 @@ Members whose lane is paused, or whose kind no live worker runs, are left alone.
 Without any live worker all of them move at once, and wait for one.
 With --tasks, or 'tasks' in the configuration of the project, letters whose
 payload no longer fits the schema of their task are left alone, too.
+A task goes on behind the last step on record. With --from-step or --forget-step
+its results are forgotten, and the step runs again, with the same key: a service
+that remembers the key may answer with its first result.
 Ctrl-C stops it after the current batch; run the same command again, or redrive
 ops continue, for the rest.
 Exits with 3 if it was stopped, or if some dead letters were left alone, and
@@ -63,6 +68,7 @@ Examples:
   redrive dlq redrive --kind send-email --dry-run
   redrive dlq redrive --code ECONNREFUSED --why 'the mail server is back'
   redrive dlq redrive --kind mail --canary 10 --stop-above 20% --rate 100/s
+  redrive dlq redrive signup-7 --from-step charge --why 'charged back'
   redrive dlq redrive --all --rate 50/s --yes`,
   )
 }
@@ -78,6 +84,12 @@ export function withMoveOptions(command: Command): Command {
       "Stop when more of them fail again, such as '20%' (default: 50%, with --canary 20%)",
       share,
     )
+    .addOption(
+      new Option('--from-step <name>', 'Run this step again, and those first recorded after it').conflicts(
+        'forgetStep',
+      ),
+    )
+    .option('--forget-step <name>', 'Run this step again, and keep the results of all others')
     .option('--limit <n>', 'Maximum number of dead letters, oldest first', wholeNumber(1, 1_000_000_000))
     .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
@@ -149,7 +161,7 @@ async function move(
   selection: LetterSelection,
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
-  const { output, patch, why, rate: perSecond, canary, stopAbove, limit, detach } = options
+  const { output, patch, fromStep, forgetStep, why, rate: perSecond, canary, stopAbove, limit, detach } = options
   const { console, environment } = context
   checkPatch('redrive', patch)
   const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0 })
@@ -158,7 +170,7 @@ async function move(
   const tasks = await tasksFor(selection, options, context)
   const count = all === 0 ? 0 : await confirmedCount(context, store, selection, { ...options, tasks, total: all })
 
-  const settings = { who: environment.user, why, patch, perSecond, canary, stopAbove, limit }
+  const settings = { who: environment.user, why, patch, fromStep, forgetStep, perSecond, canary, stopAbove, limit }
   if (detach && count > 0)
     return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
   const { moved, ids, isStopped, operation } = await withCount(

@@ -127,8 +127,8 @@ function discrepancyTable(discrepancies: Verification['discrepancies'], console:
     { title: 'RECORDED' },
     { title: 'RECOMPUTED' },
   ]
-  const rows = discrepancies.map(({ taskId, sequence, recorded, recomputed }) => ({
-    cells: [taskId, String(sequence), recorded, recomputed],
+  const rows = discrepancies.map(({ taskId, step, sequence, recorded, recomputed }) => ({
+    cells: [taskId, step === undefined ? String(sequence) : `${step}: ${sequence}`, recorded, recomputed],
   }))
   return table(columns, rows, console)
 }

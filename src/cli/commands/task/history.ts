@@ -57,12 +57,15 @@ function isByPerson({ attempt }: LedgerRowView): boolean {
 }
 
 function detailsOf(row: LedgerRowView, width: number): string[] {
-  const { outcome, worker, release, reason, error, payloadBefore } = row
+  const { outcome, worker, release, reason, error, payloadBefore, step, unusedSteps } = row
   const by = reason === null ? `by ${worker}` : `by ${worker}: ${withoutSecrets(reason)}`
   const why = outcome === 'skipped' || outcome === 'succeeded' ? reason : null
   // A bad machine or release shows where attempts failed.
   const where = error === null ? null : `on ${worker}${release === null ? '' : `, release ${release}`}`
   const texts = isByPerson(row) ? [by] : [error ?? why, where].filter(text => text !== null)
+  // The text of an error names its step.
+  if (step !== null && error === null) texts.push(`waits for its step '${step}'`)
+  if (unusedSteps.length > 0) texts.push(`did not use these steps on record: ${unusedSteps.join(', ')}`)
   if (outcome === 'edited' || payloadBefore !== null) texts.push(`payload before: ${shortJson(payloadBefore)}`)
   return texts.flatMap(text => paragraph(text, { width, indent: '   ' }))
 }

@@ -18,6 +18,7 @@ import { addCancel } from './cancel.js'
 import { addEdit } from './edit.js'
 import { historyTable, stackLines } from './history.js'
 import { printTasks } from './list.js'
+import { stepLines } from './steps.js'
 import { taskTable, taskText } from './text.js'
 
 const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'skipped', 'dead', 'cancelled']
@@ -70,7 +71,13 @@ function showTask({ console, environment }: CommandContext, id: string, options:
       throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: ${suggest('task ls')}`)
     const now = await store.now()
     writeOne(console, options.output, task, () =>
-      [taskText(task, console, now), ...stackLines(task, console), '', historyTable(task.history, console)].join('\n'),
+      [
+        taskText(task, console, now),
+        ...stackLines(task, console),
+        ...stepLines(task.steps, console, now),
+        '',
+        historyTable(task.history, console),
+      ].join('\n'),
     )
     return ExitCode.done
   })
