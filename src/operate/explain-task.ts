@@ -33,9 +33,11 @@ export interface TaskExplanation extends TaskView {
    * it has no group, or is an item: items are reprocessed by their code.
    */
   readonly alike: number
+  /** Of a dead letter at which its ordered lane stops: how many tasks wait in that lane. `null` if it stops none. */
+  readonly blocks: { readonly waiting: number } | null
 }
 
-type Reader = TaskReader & Pick<StoreContract, 'policies'>
+type Reader = TaskReader & Pick<StoreContract, 'policies' | 'lanes'>
 
 /** Explains a task. Resolves with `undefined` if the store has none with this id. */
 export async function explainTask(store: Store, id: string): Promise<TaskExplanation | undefined> {
@@ -55,7 +57,17 @@ export async function explainTask(store: Store, id: string): Promise<TaskExplana
     cause: isDead ? causeOf(task, fatalStep(history, steps)) : null,
     advice: isDead ? adviceFor(task, history.findLast(({ outcome }) => outcome === 'dead')?.stack) : null,
     alike: isDead ? await countAlike(contract, task) : 0,
+    blocks: isDead ? await blockedTasks(contract, task) : null,
   }
+}
+
+async function blockedTasks(
+  store: Reader,
+  { id, kind, category, key }: TaskRecord,
+): Promise<TaskExplanation['blocks']> {
+  const [lane] = await store.lanes({ kind, category, key })
+  if (lane?.blockedBy !== id) return null
+  return { waiting: (await store.count({ status: 'waiting', kind, category, key })).waiting }
 }
 
 /** The attempts that the policy of the last decision allows. */

@@ -13,7 +13,10 @@ export interface LaneView {
   readonly category: string | null
   /** The key; empty if there is none. `null` in a rule for all keys. */
   readonly key: string | null
-  /** `paused` by an operator, `gated` by a failure budget, `held` by a rate limit until `heldUntil`, or `open`. */
+  /**
+   * `paused` by an operator, `gated` by a failure budget, `blocked` by the dead letter `blockedBy`, `held` by a rate limit until
+   * `heldUntil`, or `open`.
+   */
   readonly state: LaneState
   /** The gate of the failure budget that keeps its tasks back; `null` if none does. */
   readonly gate: LaneGate | null
@@ -23,6 +26,8 @@ export interface LaneView {
   readonly heldUntil: string | null
   /** The id of the task that holds it. */
   readonly heldBy: string | null
+  /** The id of the dead letter at which it stops. */
+  readonly blockedBy: string | null
   /** Its tasks that wait, whatever they wait for. */
   readonly waiting: number
   /** Its tasks that run. */
@@ -40,7 +45,7 @@ export interface LaneView {
 }
 
 /** Whether the tasks of a lane may start. */
-export type LaneState = 'open' | 'paused' | 'gated' | 'held'
+export type LaneState = 'open' | 'paused' | 'gated' | 'blocked' | 'held'
 
 /** A gate that is not closed. */
 export interface LaneGate {
@@ -87,6 +92,7 @@ export async function listLanes(store: Store, filter: Partial<Lane> = {}): Promi
     pause: lane.isPaused ? pauseView(pauseOf(lane, rules)) : null,
     heldUntil: isoOrNull(lane.heldUntil),
     heldBy: lane.heldBy ?? null,
+    blockedBy: lane.blockedBy ?? null,
     waiting: byName.get(nameOf(lane, 'waiting')) ?? 0,
     running: lane.running,
     dead: byName.get(nameOf(lane, 'dead')) ?? 0,
@@ -142,6 +148,7 @@ const NO_LANE = {
   pause: null,
   heldUntil: null,
   heldBy: null,
+  blockedBy: null,
   waiting: 0,
   running: 0,
   dead: 0,
@@ -163,6 +170,7 @@ function selects({ kind, category, key }: LaneSelection, lane: Lane): boolean {
 export function stateOf(lane: LaneRecord, gates: readonly BudgetRecord[]): LaneState {
   if (lane.isPaused) return 'paused'
   if (gateOf(gates, lane) !== undefined) return 'gated'
+  if (lane.blockedBy !== undefined) return 'blocked'
   return lane.heldUntil === undefined ? 'open' : 'held'
 }
 

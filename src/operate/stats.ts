@@ -14,7 +14,7 @@ export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
   readonly limited: number
   /** Of those that wait: tasks in paused lanes. */
   readonly paused: number
-  /** Of those that wait: tasks in lanes that are held by a rate limit, or by the head of an ordered lane. */
+  /** Of those that wait: tasks in lanes that are held by a rate limit, or by the head of an ordered lane, which may be a dead letter. */
   readonly held: number
   /** Of those that wait: tasks that the gate of a failure budget keeps back. */
   readonly gated: number

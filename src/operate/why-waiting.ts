@@ -28,7 +28,14 @@ interface Situation extends TaskStanding {
   /** The last row of its ledger. */
   readonly last: LedgerRow | undefined
   /** The task that holds its lane, if that is another one. */
-  readonly holder: { readonly errorCode?: string | undefined; readonly errorMessage?: string | undefined } | undefined
+  readonly holder: FailedTask | undefined
+  /** The dead letter at which its lane stops. */
+  readonly letter: FailedTask | undefined
+}
+
+interface FailedTask {
+  readonly errorCode?: string | undefined
+  readonly errorMessage?: string | undefined
 }
 
 /** Finds one cause, if it applies. */
@@ -42,6 +49,7 @@ const FINDERS: readonly Finder[] = [
   pausedRun,
   pausedLane,
   openGate,
+  blockedLane,
   heldLane,
   heldRetry,
   heldHead,
@@ -70,20 +78,21 @@ export async function whyWaiting(store: WhyStore, standing: TaskStanding): Promi
 }
 
 async function situationOf(store: WhyStore, standing: TaskStanding): Promise<Situation> {
-  const { task, lane } = standing
-  const [rules, workers, budgets, run, ledger, holder] = await Promise.all([
+  const { task, lane, blockedBy } = standing
+  const [rules, workers, budgets, run, ledger, holder, letter] = await Promise.all([
     store.laneRules({ kind: task.kind, category: task.category, key: task.key }),
     store.workers(),
     store.budgets.list(),
     isItem(task) ? store.runs.get(task.key) : undefined,
     store.ledger(task.id),
     lane.heldBy === undefined || lane.heldBy === task.id ? undefined : store.get(lane.heldBy),
+    blockedBy === undefined ? undefined : store.get(blockedBy),
   ])
   const able = workers.filter(worker => isRunBy(worker, task))
   const covering = budgets.filter(
     ({ kind, category }) => kind === task.kind && (category === undefined || category === task.category),
   )
-  return { ...standing, rules, budgets: covering, workers, able, run, last: ledger.at(-1), holder }
+  return { ...standing, rules, budgets: covering, workers, able, run, last: ledger.at(-1), holder, letter }
 }
 
 function pausedRun({ run, rules, lane }: Situation) {
@@ -147,6 +156,16 @@ function openGate({ budgets }: Situation) {
     args,
   }
   return { code: state === 'open' ? 'budget_open' : 'budget_half_open', text, facts, action }
+}
+
+function blockedLane({ blockedBy: id, letter }: Situation) {
+  if (id === undefined) return undefined
+  const text = `Its lane is ordered and stops at the dead letter '${id}'${errorText(letter ?? {})}: the tasks behind it wait until it is redriven or discarded.`
+  const action = {
+    text: 'Fix the cause, then redrive the letter: it runs first. To go on without it, discard it (`dlq discard`).',
+    args: commandArgs('dlq redrive', {}, id),
+  }
+  return { code: 'lane_blocked', text, facts: { blockedBy: id, errorCode: letter?.errorCode ?? null }, action }
 }
 
 function heldLane({ task, lane, holder }: Situation) {

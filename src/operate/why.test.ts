@@ -126,6 +126,22 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     expect((await ask('a')).answer).toContain('It is the first task of its ordered lane, and waits until')
   })
 
+  it('its ordered lane stops at a dead letter', async () => {
+    await store.limit({ kind }, { isOrdered: true, onDead: 'block' })
+    await add('a')
+    await settle(
+      { type: 'dead', reason: 'final_error' },
+      { verdict: { ...DOWN, class: 'final' }, error: 'Error: Gone' },
+    )
+    await add('b')
+    const answer = await ask('b')
+    expect(codes(answer)).toEqual(['lane_blocked'])
+    expect(answer.answer).toContain(`stops at the dead letter '${idOf('a')}' (http_502: Error: Gone)`)
+    expect(answer.actions[0]?.args).toEqual(['dlq', 'redrive', idOf('a')])
+    await store.redrive([idOf('a')], { who: 'ada' })
+    expect(codes(await ask('b'))).toEqual(['behind_others'])
+  })
+
   it('somebody paused its lane', async () => {
     await add('a', { key: 't' })
     await store.pause({ kind, key: 't' }, { isPaused: true, who: 'ada', why: 'the mail server is down' })

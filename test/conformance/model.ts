@@ -31,6 +31,8 @@ export interface ModelTask extends Lane {
   group: string | undefined
   /** The name of the retry budget that it waits under. */
   budget: string | undefined
+  /** It died while its lane was to stop at dead letters. */
+  blocks: boolean
   isUndecided: boolean
   isToBeCancelled: boolean
   run: { readonly worker: string; readonly token: string; readonly startedAt: number } | undefined
@@ -53,14 +55,16 @@ interface ModelLane extends Lane {
   /** The task that holds it. */
   heldBy: string | undefined
   allowance: number
-  limits: Required<LaneLimits>
+  limits: ModelLimits
   /** The time of the last start if all starts had come evenly. */
   evenlyUntil: number
 }
 
+type ModelLimits = Required<Omit<LaneLimits, 'onDead'>> & { readonly onDead: 'block' | undefined }
+
 type LaneFilter = Partial<Lane> & { readonly kind: string }
 
-const NO_LIMITS: Required<LaneLimits> = { concurrency: Infinity, perSecond: Infinity, isOrdered: false }
+const NO_LIMITS: ModelLimits = { concurrency: Infinity, perSecond: Infinity, isOrdered: false, onDead: undefined }
 
 /**
  * The simplest possible store: a list of tasks that every question searches. It does not predict whose turn it is: it
@@ -71,7 +75,7 @@ export class StoreModel {
   readonly tasks = new Map<string, ModelTask>()
   readonly budgets = new BudgetModel()
   readonly #pauses: { readonly lanes: LaneFilter; readonly isPaused: boolean }[] = []
-  readonly #limits: { readonly lanes: LaneFilter; readonly limits: Required<LaneLimits> }[] = []
+  readonly #limits: { readonly lanes: LaneFilter; readonly limits: ModelLimits }[] = []
   readonly #lanes = new Map<string, ModelLane>()
   readonly #leases = new Map<string, { readonly surelyUntil: number; readonly perhapsUntil: number }>()
 
@@ -107,7 +111,7 @@ export class StoreModel {
 
   /** The last rule that matches a lane holds. A new rate begins with one second's worth. */
   limit(lanes: LaneFilter, limits: LaneLimits): void {
-    const said = { ...NO_LIMITS, ...limits }
+    const said = { ...NO_LIMITS, ...limits, onDead: limits.onDead }
     if (said.isOrdered) said.concurrency = Math.min(1, said.concurrency)
     this.#limits.push({ lanes, limits: said })
     for (const lane of this.#lanes.values()) {
@@ -133,6 +137,7 @@ export class StoreModel {
       ...task,
       ...none,
       budget: undefined,
+      blocks: false,
       n: undefined,
       status: 'waiting',
       ledger: [],
@@ -143,8 +148,9 @@ export class StoreModel {
 
   /** Deletes ended tasks that are older than their retention. Returns how many. */
   prune({ endedMs = Infinity, deadMs = Infinity }: Retention): number {
-    const over = [...this.tasks.values()].filter(({ status, changedAt }) => {
-      if (status === 'waiting' || status === 'running') return false
+    const over = [...this.tasks.values()].filter(task => {
+      const { status, changedAt } = task
+      if (status === 'waiting' || status === 'running' || this.#isBlocking(task)) return false
       return changedAt <= this.now - (status === 'dead' ? deadMs : endedMs)
     })
     for (const { id } of over) this.tasks.delete(id)
@@ -287,7 +293,10 @@ export class StoreModel {
     const lane = [{ kinds: [task.kind], categories: [task.category] }]
     const others = this.#claimable(lane).filter(other => other.key === task.key && !this.#isKept(other))
     const isGated = this.budgets.isGated(task)
-    const isKept = outcome.keep && others[0] === task && isGated !== true
+    const isStopped = [...this.tasks.values()].some(
+      other => this.#isBlocking(other) && this.lane(other) === this.lane(task),
+    )
+    const isKept = outcome.keep && others[0] === task && isGated !== true && !isStopped
     // Stores judge a gate after each settlement, or after all of a call.
     const expected = isKept && isGated !== 'perhaps' ? ['kept'] : ['settled', ...(isKept ? ['kept'] : [])]
     assert.ok(answer !== undefined && expected.includes(answer.result), `${id} should be ${expected.join(' or ')}`)
@@ -387,6 +396,7 @@ export class StoreModel {
     })
     for (const task of back) {
       Object.assign(task, { status: 'dead', isUndecided: false, ...task.moved?.before, moved: undefined })
+      task.blocks = this.lane(task).limits.onDead === 'block'
       task.ledger.push('undone')
     }
     return back.length
@@ -448,6 +458,7 @@ export class StoreModel {
     if (type === 'advanced') task.category = outcome.to
     if (type === 'retry' && !isDecision) task.budget = this.budgets.retryBudgetOf(task)
     task.status = isOver(type) ? type : 'waiting'
+    if (type === 'dead') task.blocks = lane.limits.onDead === 'block'
     const isStillUndecided = isUndecided && type === 'released'
     Object.assign(task, { changedAt: this.now, run: undefined, advance: undefined })
     Object.assign(task, { isToBeCancelled: false, isUndecided: isStillUndecided })
@@ -503,7 +514,7 @@ export class StoreModel {
   #claimable(rooms: readonly Room[], gates: readonly ModelGate[] = []): ModelTask[] {
     return this.#allowed(rooms)
       .filter(task => this.#opensAt(task) <= this.now && !isShut(gates, task))
-      .sort((a, b) => b.priority - a.priority || a.submittedAt - b.submittedAt || (a.id < b.id ? -1 : 1))
+      .sort(inOrder)
   }
 
   /** When the next task can be claimed that only time keeps back. */
@@ -547,7 +558,19 @@ export class StoreModel {
         task.budget === undefined &&
         roomOf(rooms, task) >= 0 &&
         !this.isPaused(task) &&
+        !this.#isBehindLetter(task) &&
         this.#runningIn(task) < Math.min(this.lane(task).allowance, this.lane(task).limits.concurrency),
+    )
+  }
+
+  /** Whether a task is a dead letter at which its lane stops. */
+  #isBlocking(task: ModelTask): boolean {
+    return task.status === 'dead' && task.blocks && this.lane(task).limits.onDead === 'block'
+  }
+
+  #isBehindLetter(task: ModelTask): boolean {
+    return [...this.tasks.values()].some(
+      letter => this.#isBlocking(letter) && this.lane(letter) === this.lane(task) && inOrder(letter, task) < 0,
     )
   }
 
@@ -573,6 +596,11 @@ export class StoreModel {
   #running(isMeant: (run: { readonly worker: string }) => boolean): ModelTask[] {
     return [...this.tasks.values()].filter(({ run }) => run !== undefined && isMeant(run))
   }
+}
+
+/** The order of the tasks of a lane. */
+function inOrder(a: ModelTask, b: ModelTask): number {
+  return b.priority - a.priority || a.submittedAt - b.submittedAt || (a.id < b.id ? -1 : 1)
 }
 
 /** When a rate lets the next task start. A second's worth may start at once. */

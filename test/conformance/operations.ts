@@ -143,9 +143,12 @@ export function operations(): fc.Arbitrary<Operation[]> {
   const isAny = often(false, fc.boolean())
   const verdict = often<'retryable' | 'final'>('retryable', fc.constantFrom('retryable', 'final'))
   const settlement = fc.record({ pick, isAny, hasAttempt: often(true, fc.boolean()), failure, verdict, outcome })
-  const limits = fc.record(
-    { concurrency: fc.nat({ max: 3 }), perSecond: fc.constantFrom(0.5, 1, 2.5, 4), isOrdered: fc.boolean() },
-    { requiredKeys: [] },
+  const limits = fc.oneof(
+    fc.record(
+      { concurrency: fc.nat({ max: 3 }), perSecond: fc.constantFrom(0.5, 1, 2.5, 4), isOrdered: fc.boolean() },
+      { requiredKeys: [] },
+    ),
+    fc.constant({ isOrdered: true, onDead: 'block' } as const),
   )
 
   const room: fc.Arbitrary<Room> = fc.record({

@@ -15,6 +15,7 @@ const NOTHING = {
   isToBeCancelled: false,
   retryBudget: undefined,
   behindRetry: undefined,
+  blockedBy: undefined,
   ramp: undefined,
   rateOpensAt: undefined,
   shared: undefined,

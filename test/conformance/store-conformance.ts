@@ -4,6 +4,7 @@ import { BUDGETS } from './budgets.js'
 import { BULK_ACTS } from './bulk-acts.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
+import { DEAD_HEADS } from './dead-heads.js'
 import { ENDS } from './ends.js'
 import { ENQUEUE } from './enqueue.js'
 import { GROUP_LIFE } from './group-life.js'
@@ -49,6 +50,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   lanes: LANES,
   'lane rules': LANE_RULES,
   limits: LIMITS,
+  'dead heads': DEAD_HEADS,
   'shared limits': SHARED_LIMITS,
   quotas: QUOTAS,
   budgets: BUDGETS,

@@ -19,6 +19,8 @@ export interface LaneRecord extends Lane {
   readonly heldUntil: number | undefined
   /** The id of the task that holds it: a rate limit refused it, or it is the head of an ordered lane and waits. */
   readonly heldBy?: string | undefined
+  /** The id of the first dead letter that blocks it: see `onDead` of its limits. */
+  readonly blockedBy?: string | undefined
   /** How many of its tasks run. */
   readonly running: number
   /** Its own limits. */
@@ -39,6 +41,12 @@ export interface LaneLimits {
    * A task that is to run later takes its place when it is due.
    */
   readonly isOrdered?: boolean | undefined
+  /**
+   * With `'block'`, an ordered lane stops at its dead letter: the tasks behind it wait until it is redriven, and then runs
+   * before them, or discarded. Without it they go on. It applies to tasks that die from then on. A letter that blocks its
+   * lane is not pruned.
+   */
+  readonly onDead?: 'block' | undefined
 }
 
 /**

@@ -71,7 +71,7 @@ export interface KindStats {
   readonly waiting: number
   /** Of those, tasks in lanes that are paused. */
   readonly paused: number
-  /** Of those, tasks in lanes that are held by a rate limit, by an open gate or by the head of an ordered lane, and not paused. */
+  /** Of those, tasks in lanes that are held by a rate limit, by an open gate or by the head of an ordered lane, which may be a dead letter, and not paused. */
   readonly held: number
   /** Of those, retries that are due and held by their retry budget, in lanes that are neither paused nor held. About 10 000 are counted at most. */
   readonly budgeted: number

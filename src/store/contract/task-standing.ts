@@ -22,6 +22,8 @@ export interface TaskStanding {
   readonly retryBudget: BudgetScope | undefined
   /** In an ordered lane: the id of another task that waits under a retry budget, and that all others wait behind. */
   readonly behindRetry: string | undefined
+  /** In an ordered lane: the id of the dead letter before it that blocks the lane. */
+  readonly blockedBy: string | undefined
   /** After a rate limit: how many tasks of its lane may run at once. `undefined`: its limits alone decide. */
   readonly ramp: number | undefined
   /** When the rate of its lane lets the next task start; `undefined` if it has no rate. */

@@ -7,7 +7,7 @@ import { rampedUp } from '../rules/lane-limits.js'
 import { isItem } from '../rules/runs/items.js'
 import type { MemoryHeap } from './heap.js'
 import type { LaneEnd, MemorySharedLimit } from './shared.js'
-import { type MemoryTask, readyHeap } from './task.js'
+import { goesBefore, type MemoryTask, readyHeap } from './task.js'
 
 /** One lane of the memory store: its ready tasks, and whether another one may start. */
 export class MemoryLane implements Lane {
@@ -19,6 +19,8 @@ export class MemoryLane implements Lane {
   readonly alone: MemoryHeap<MemoryTask> = readyHeap()
   /** Retries that wait under a budget. */
   readonly budgeted = new Set<MemoryTask>()
+  /** Tasks that died while the lane was to stop at dead letters. Some may live again. */
+  readonly #letters = new Set<MemoryTask>()
   /** Whether its tasks are items of a run. */
   readonly hasItems: boolean
   isPaused: boolean
@@ -59,9 +61,46 @@ export class MemoryLane implements Lane {
     this.#lastSubmittedAt = Math.max(this.#lastSubmittedAt, submittedAt)
   }
 
-  /** Whether a task goes before all others that must run alone, or that a retry budget has not let through yet. */
+  /**
+   * Whether its first ready task may not start: one that must run alone goes before it, or one that a retry budget has not let
+   * through yet, or a dead letter.
+   */
   get isBlocked(): boolean {
-    return this.isOrdered && (this.alone.peek() !== undefined || this.budgeted.size > 0)
+    if (!this.isOrdered) return false
+    return (
+      this.alone.peek() !== undefined || this.budgeted.size > 0 || this.letterBefore(this.ready.peek()) !== undefined
+    )
+  }
+
+  /** Whether no dead letter is before the first task that must run alone. */
+  get mayStartAlone(): boolean {
+    return this.letterBefore(this.alone.peek()) === undefined
+  }
+
+  /** Notes a task that has died. */
+  died(task: MemoryTask): void {
+    if (this.#limits.onDead === 'block') this.#letters.add(task)
+    else this.#letters.delete(task)
+  }
+
+  /** Forgets a task that is deleted, or replaced by a copy. */
+  forgetLetter(task: MemoryTask): void {
+    this.#letters.delete(task)
+  }
+
+  /** Whether a dead letter blocks it. */
+  isBlocking(task: MemoryTask): boolean {
+    return this.#limits.onDead === 'block' && this.#letters.has(task) && task.record.status === 'dead'
+  }
+
+  /** The first dead letter that blocks it, of those before a task. */
+  letterBefore(task: MemoryTask | undefined): string | undefined {
+    let first: MemoryTask | undefined
+    for (const letter of this.#letters) {
+      const isAhead = task === undefined || goesBefore(letter, task)
+      if (this.isBlocking(letter) && isAhead && (first === undefined || goesBefore(letter, first))) first = letter
+    }
+    return first?.record.id
   }
 
   /** The limit that it shares with other lanes. */
@@ -173,6 +212,7 @@ export class MemoryLane implements Lane {
       limits: this.#limits,
       heldUntil: isHeld ? heldUntil : undefined,
       heldBy: isHeld ? (isOwn ? this.#heldBy : this.#shared?.heldBy) : undefined,
+      blockedBy: this.letterBefore(undefined),
       shared: this.#shared?.toRecord(now),
     }
   }

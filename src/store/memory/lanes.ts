@@ -127,7 +127,7 @@ export class MemoryLanes implements LanePort {
     return firstLane(
       this.#alone,
       'alone',
-      lane => isAllowed(lane) && lane.isOpen(now) && lane.canPayFor(lane.alone.peek(), now),
+      lane => isAllowed(lane) && lane.isOpen(now) && lane.mayStartAlone && lane.canPayFor(lane.alone.peek(), now),
     )
   }
 

@@ -93,7 +93,8 @@ export class MemoryQueue {
   /** Takes a task that is due, if its lane is open and it is the first there. Returns whether it did. */
   takeFirst(task: MemoryTask, now: number): boolean {
     const { lane } = task
-    if (!lane.isOpen(now) || lane.isBlocked || !lane.canPayFor(task, now)) return false
+    if (!lane.isOpen(now) || lane.isBlocked || lane.letterBefore(undefined) !== undefined || !lane.canPayFor(task, now))
+      return false
     this.#makeReady(lane.kind, now)
     if (lane.ready.peek() !== task) return false
     lane.ready.pop()

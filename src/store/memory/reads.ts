@@ -49,6 +49,7 @@ export class MemoryReads implements ReadPort {
       isToBeCancelled,
       retryBudget: this.#tasks.budgets.scopeOf(budget),
       behindRetry: lane.isOrdered ? [...lane.budgeted].find(other => other !== task)?.record.id : undefined,
+      blockedBy: record.status === 'waiting' ? lane.letterBefore(task) : undefined,
       ...lane.bounds(cost, now),
     }
   }
@@ -114,7 +115,10 @@ export class MemoryReads implements ReadPort {
     const { tasks, runs, audit, keys } = this.#tasks
     const now = this.#tasks.now()
     const { auditMs, keysMs } = keep
-    const over = [...tasks.values()].filter(({ record, lane }) => !lane.hasItems && isOver(record, keep, now))
+    const over = [...tasks.values()].filter(task => {
+      const { record, lane } = task
+      return !lane.hasItems && isOver(record, keep, now) && !lane.isBlocking(task)
+    })
     const deadLetters = over.filter(({ record }) => record.status === 'dead').length
     return {
       tasks: over.length - deadLetters,

@@ -23,8 +23,9 @@ export function statsOf(
   const book = new StatsBook()
   const first = new Map<string, MemoryTask>()
   for (const [lane, { waiting, dead, budgeted, due }] of counts) {
-    const { kind, category, isPaused, running, heldUntil } = lane.toRecord(now)
-    const isHeld = heldUntil !== undefined || isGated(lane)
+    const { kind, category, isPaused, running, heldUntil, blockedBy } = lane.toRecord(now)
+    const isBlocked = blockedBy !== undefined && due.every(task => lane.letterBefore(task) !== undefined)
+    const isHeld = heldUntil !== undefined || isBlocked || isGated(lane)
     const allowance = lane.allowance(now)
     book.count({ kind, category, waiting, running, dead })
     if (waiting === 0) continue

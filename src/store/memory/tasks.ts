@@ -287,6 +287,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     task.record = { ...task.record, ...record, group: failedIn ?? record.group, value, changedAt: now }
     task.isUndecided = isUndecided
     if (advance !== undefined) this.#enterLane(task, advance)
+    if (record.status === 'dead') task.lane.died(task)
     if (isRetry) task.budget = this.budgets.retryBudgetOf(task.lane)
     if (record.status === 'waiting') this.queue.add(task, now, task.lane.isOrdered)
     this.#moved(before, task)
@@ -346,13 +347,16 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   #replace(task: MemoryTask, changes: Partial<MemoryTask>): MemoryTask {
     const copy = { ...task, ...changes }
     this.queue.leaveBudget(task)
+    task.lane.forgetLetter(task)
     task.record = { ...task.record, status: 'cancelled' }
     this.tasks.set(copy.record.id, copy)
     return copy
   }
 
   forget(id: string): void {
-    this.groups.moved(this.tasks.get(id)?.record, undefined)
+    const task = this.tasks.get(id)
+    task?.lane.forgetLetter(task)
+    this.groups.moved(task?.record, undefined)
     this.tasks.delete(id)
   }
 

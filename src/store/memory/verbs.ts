@@ -119,9 +119,10 @@ export class MemoryVerbs implements StoreVerbs {
     const { tasks, lanes, runs, groups, keys, audit } = this.#tasks
     const now = this.#tasks.now()
     let left = limit
-    for (const { record, lane } of tasks.values()) {
+    for (const task of tasks.values()) {
       if (left === 0) break
-      if (lane.hasItems || !isOver(record, keep, now)) continue
+      const { record, lane } = task
+      if (lane.hasItems || !isOver(record, keep, now) || lane.isBlocking(task)) continue
       this.#tasks.forget(record.id)
       left--
     }

@@ -13,7 +13,7 @@ export const SECTIONS = {
   limit: {
     table: 'limit_rule',
     key: ['id'],
-    columns: words('id kind category key concurrency per_second ordered'),
+    columns: words('id kind category key concurrency per_second ordered blocking'),
   },
   shared: { table: 'shared_limit', key: ['id'], columns: words('id kind category limits state') },
   budget: { table: 'budget', key: ['id'], columns: words('id kind category settings gate') },
@@ -22,7 +22,7 @@ export const SECTIONS = {
     table: 'lane',
     key: ['kind', 'category', 'key'],
     columns: words(
-      'kind category key paused held_until held_by ramp concurrency per_second ordered tokens refilled_at',
+      'kind category key paused held_until held_by ramp concurrency per_second ordered blocking tokens refilled_at',
     ),
   },
   policy: { table: 'policy', key: ['hash'], columns: words('hash policy') },

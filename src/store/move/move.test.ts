@@ -52,7 +52,7 @@ async function empty(engine: Engine): Promise<Movable> {
   return store
 }
 
-const KINDS = ['moved', 'mail', 'report', 'quoted', 'paused', 'tenants', 'pipeline:p']
+const KINDS = ['blocked', 'moved', 'mail', 'report', 'quoted', 'paused', 'tenants', 'pipeline:p']
 const WEIRD = 'NUL \0, tab \t, emoji 🚀, quotes \' " \\, mark \u0001, line\u2028 end'
 
 /** Runs the next tasks of a kind, and settles them with these outcomes. */
@@ -110,6 +110,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.budgets.set({ kind: 'report', category: 'bulk' }, { failures: { share: 0.5 }, isDeclared: true })
   await store.pause({ kind: 'paused' }, { isPaused: true, who: 'ada', why: WEIRD })
   await store.pause({ kind: 'paused', key: 'but-not-me' }, { isPaused: false })
+  await store.limit({ kind: 'blocked' }, { isOrdered: true, onDead: 'block' })
   const lanes = ['', 'a', 'b', '🚀', '\uffee'].map(key => ({ kind: 'tenants', category: 'bulk', key }))
   await store.enqueue([
     // Astral characters come before the last of the others in UTF-16, and after them in UTF-8.
@@ -122,6 +123,8 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   ])
   await clock.advance(1)
 
+  await store.enqueue(['letter', 'behind'].map(id => ({ id, kind: 'blocked', key: 'a', payload: '1' })))
+  await settleNext(store, 'blocked', [{ type: 'dead', reason: 'final_error' }])
   await settleNext(store, 'mail', [{ type: 'succeeded', result: '{"sent":"🚀"}' }, { type: 'succeeded' }])
   await settleNext(store, 'mail', [{ type: 'skipped', reason: WEIRD }])
   const dead: Outcome = { type: 'dead', reason: 'attempts_exhausted' }
@@ -371,6 +374,8 @@ describe('a move', () => {
         state: 'done',
         result: '{"v":1}',
       })
+      expect(await target.lanes({ kind: 'blocked' })).toMatchObject([{ key: 'a', blockedBy: 'letter' }])
+      await target.redrive(['letter'], { who: 'ada' })
       await target.pause({ kind: 'paused', category: 'late' }, { isPaused: false })
       await target.enqueue([{ id: 'new', kind: 'paused', category: 'late', payload: '{}' }])
       expect((await target.lanes({ category: 'late' }))[0]).toMatchObject({ isPaused: false })
@@ -518,6 +523,8 @@ describe('what is moved', () => {
       ...['worker', 'ran_from', 'ran_to', 'ran_attempt', 'version', 'call', 'release'],
       // That of its lane, if its state tells that it is under one.
       'budget',
+      // The id of its lane: whether it blocks that is moved.
+      'blocks',
       // The same as others.
       ...['failure_state', 'failure_at'],
     ],

@@ -52,6 +52,6 @@ function selectionValues({ kind, category, key }: LaneSelection): (string | null
   return [kind, category ?? null, key ?? null]
 }
 
-function limitValues({ concurrency, perSecond, isOrdered }: LaneLimits): (number | boolean | null)[] {
-  return [concurrency ?? null, perSecond ?? null, isOrdered ?? false]
+function limitValues({ concurrency, perSecond, isOrdered, onDead }: LaneLimits): (number | boolean | null)[] {
+  return [concurrency ?? null, perSecond ?? null, isOrdered ?? false, onDead === 'block']
 }

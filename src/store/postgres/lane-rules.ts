@@ -57,4 +57,5 @@ interface LimitRow {
   readonly concurrency: number | null
   readonly per_second: number | null
   readonly ordered: boolean
+  readonly blocking: boolean
 }

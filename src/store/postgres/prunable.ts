@@ -33,7 +33,11 @@ const COUNT = /* sql */ `
        AND ended.lane IS NULL AND ended.at <= clock.now - $1::bigint) AS tasks,
     (SELECT sum(cardinality(ended.tasks)) FROM redrive.ended, clock
      WHERE ended.state = redrive.state_dead() AND ended.lane IS NULL
-       AND ended.at <= clock.now - $2::bigint) AS "deadLetters",
+       AND ended.at <= clock.now - $2::bigint) - (
+      SELECT count(*) FROM clock, redrive.task AS letter JOIN redrive.lane AS its ON its.id = letter.blocks
+      WHERE letter.blocks IS NOT NULL AND letter.state = redrive.state_dead() AND its.blocking
+        AND NOT redrive.has_items(letter.lane) AND letter.changed_at <= clock.now - $2::bigint
+    ) AS "deadLetters",
     (SELECT count(*) FROM old_run) AS runs,
     (SELECT count(*) FROM old_run JOIN redrive.task
      ON task.id > old_run.id || ':' AND task.id < old_run.id || ';' AND redrive.has_items(task.lane)) AS items,

@@ -35,6 +35,8 @@ interface LaneRow extends Lane {
   readonly concurrency: number | null
   readonly per_second: number | null
   readonly ordered: boolean
+  readonly blocking: boolean
+  readonly blocked_by: string | null
 }
 
 interface StatsAnswer extends Omit<StoreStats, 'kinds'> {
@@ -231,7 +233,8 @@ const lanesWhere = (condition: string, clock: number) => /* sql */ `
   SELECT kind, category, key, paused, CASE WHEN hold.until > clock.now THEN hold.until END AS held_until,
     CASE WHEN hold.until > clock.now THEN hold.task END AS held_by,
     (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = lane.id) AS running,
-    concurrency, per_second, ordered, shared.limits AS shared_limits, redrive.pace_at(shared.state, clock.now) AS pace
+    concurrency, per_second, ordered, blocking,
+    CASE WHEN blocking THEN redrive.letter_before(lane.id, NULL, NULL, NULL) END AS blocked_by, shared.limits AS shared_limits, redrive.pace_at(shared.state, clock.now) AS pace
   FROM redrive.lane
   CROSS JOIN (SELECT redrive.now_ms($${clock}) AS now) AS clock
   LEFT JOIN LATERAL (
@@ -253,6 +256,7 @@ function laneRecord(row: LaneRow): LaneRecord {
     isPaused: row.paused,
     heldUntil: row.held_until ?? undefined,
     heldBy: row.held_by ?? undefined,
+    blockedBy: row.blocked_by ?? undefined,
     running: row.running,
     limits: laneLimits(row),
     shared: row.shared_limits ? { limits: row.shared_limits, pace: row.pace ?? undefined } : undefined,
@@ -291,6 +295,7 @@ interface StandingAnswer {
   readonly before: number | null
   readonly worker: { readonly name: string; readonly until: number | null } | null
   readonly behind_retry: string | null
+  readonly blocked_by: string | null
   readonly retry_budget: { readonly kind: string; readonly category: string | null } | null
   readonly ramp: number | null
   readonly rate_opens_at: number | null
@@ -312,6 +317,7 @@ function standingRecord(answer: StandingAnswer, task: TaskRecord, lane: LaneReco
         ? undefined
         : { kind: budget.kind, ...(budget.category !== null && { category: budget.category }) },
     behindRetry: answer.behind_retry ?? undefined,
+    blockedBy: answer.blocked_by ?? undefined,
     ramp: answer.ramp ?? undefined,
     rateOpensAt: answer.rate_opens_at ?? undefined,
     shared: shared === null ? undefined : { running: shared.running ?? undefined, opensAt: shared.opens_at },

@@ -31,7 +31,17 @@ const FREE_TEXTS = new Set([
 ])
 
 /** Booleans here, and 0 and 1 in a moved row. */
-const FLAGS = new Set(['paused', 'ordered', 'undecided', 'forgotten', 'has_output', 'open', 'answered', 'has_steps'])
+const FLAGS = new Set([
+  'paused',
+  'ordered',
+  'blocking',
+  'undecided',
+  'forgotten',
+  'has_output',
+  'open',
+  'answered',
+  'has_steps',
+])
 
 /** Reads a page of a section. Each row comes as JSON, so that numbers are numbers. */
 export async function exportPage(
@@ -75,7 +85,7 @@ function importedColumn(column: string): string {
   return column === 'category' ? `coalesce(entry.category, '')` : `entry.${column}`
 }
 
-const LANE_AND_HISTORY = /* sql */ `, lane.kind, lane.category, lane.key,
+const LANE_AND_HISTORY = /* sql */ `, lane.kind, lane.category, lane.key, (task.blocks IS NOT NULL)::int AS is_blocking,
   (
     SELECT coalesce(json_agg(entry ORDER BY sequence), '[]') FROM (
       SELECT ${ENTRY_COLUMNS.map(exportedColumn).join(', ')} FROM redrive.ledger WHERE ledger.task = task.id
@@ -128,13 +138,13 @@ const IMPORTS: Readonly<Record<Section, string>> = {
   policy: `WITH ${adding('policy')} ${COUNT}`,
   task: /* sql */ `
     WITH given AS MATERIALIZED (
-      SELECT own.*, more.kind, more.category, more.key, more.ledger, more.steps
+      SELECT own.*, more.kind, more.category, more.key, more.is_blocking, more.ledger, more.steps
       FROM json_array_elements($1) AS given (row)
       CROSS JOIN json_populate_record(NULL::redrive.task, row) AS own
-      CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, ledger json, steps json)
+      CROSS JOIN json_to_record(row) AS more (kind text, category text, key text, is_blocking int, ledger json, steps json)
     ), added AS (
-      INSERT INTO redrive.task (lane, failure_state, failure_at, ${SECTIONS.task.columns.join(', ')})
-      SELECT lane.id, CASE WHEN ${IS_IN_GROUP} THEN ${ownColumn('state')} END, CASE WHEN ${IS_IN_GROUP} THEN given.changed_at END,
+      INSERT INTO redrive.task (lane, blocks, failure_state, failure_at, ${SECTIONS.task.columns.join(', ')})
+      SELECT lane.id, CASE WHEN given.is_blocking = 1 THEN lane.id END, CASE WHEN ${IS_IN_GROUP} THEN ${ownColumn('state')} END, CASE WHEN ${IS_IN_GROUP} THEN given.changed_at END,
         ${SECTIONS.task.columns.map(ownColumn).join(', ')}
       FROM given JOIN redrive.lane USING (kind, category, key)
       ON CONFLICT DO NOTHING

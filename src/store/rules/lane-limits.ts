@@ -19,23 +19,30 @@ export function rampedUp(ramp: number): number | undefined {
 const [MIN_RATE, MAX_RATE] = [1e-9, 1e9]
 const MAX_CONCURRENCY = 1e9
 
-const FIELDS: KnownOptions<LaneLimits> = { concurrency: '', perSecond: '', isOrdered: '' }
+const FIELDS: KnownOptions<LaneLimits> = { concurrency: '', perSecond: '', isOrdered: '', onDead: '' }
 
 /** Limits as a lane keeps them: the fields that were given and what follows from them. Invalid ones are an `OptionError`. */
 export function checkedLimits(limits: LaneLimits): LaneLimits {
   // New limits replace the old ones, so a field that was mistyped would remove a limit.
   checkOptions('limit()', limits, FIELDS)
-  const { concurrency, perSecond, isOrdered = false } = limits
+  const { concurrency, perSecond, isOrdered = false, onDead } = limits
   checkConcurrency(concurrency)
   if (perSecond !== undefined && !(perSecond >= MIN_RATE && perSecond <= MAX_RATE)) {
     const range = `a number from ${MIN_RATE} to ${MAX_RATE}`
     throw new OptionError('perSecond', `'perSecond' must be ${range}, got ${perSecond}: to stop a lane, pause it.`)
+  }
+  if (onDead !== undefined && onDead !== 'block') {
+    throw new OptionError('onDead', `'onDead' of a lane must be 'block', or absent, got ${quoted(onDead)}.`)
+  }
+  if (onDead !== undefined && !isOrdered) {
+    throw new OptionError('onDead', "'onDead' needs 'isOrdered: true': only an ordered lane can stop at a dead letter.")
   }
   const most = isOrdered ? Math.min(1, concurrency ?? 1) : concurrency
   return {
     ...(most !== undefined && { concurrency: most }),
     ...(perSecond !== undefined && { perSecond }),
     ...(isOrdered && { isOrdered }),
+    ...(onDead !== undefined && { onDead }),
   }
 }
 

@@ -27,7 +27,12 @@ export type OperatorRecord = OperatorAct & {
 
 /** Limits in the log's spelling. */
 type RecordedLimits =
-  | { readonly concurrency?: number; readonly per_second?: number; readonly is_ordered?: boolean }
+  | {
+      readonly concurrency?: number
+      readonly per_second?: number
+      readonly is_ordered?: boolean
+      readonly on_dead?: 'block'
+    }
   | {
       readonly is_shared: true
       readonly concurrency?: number
@@ -247,8 +252,8 @@ export function gateClosedRecord({ kind, category }: BudgetScope, by: By, now: n
 
 function recorded(limits: LaneLimits | SharedLimits): RecordedLimits {
   if (!isShared(limits)) {
-    const { concurrency, perSecond: per_second, isOrdered: is_ordered } = limits
-    return { concurrency, per_second, is_ordered }
+    const { concurrency, perSecond: per_second, isOrdered: is_ordered, onDead: on_dead } = limits
+    return { concurrency, per_second, is_ordered, on_dead }
   }
   const rates = Object.entries(limits.rates ?? {})
   const inLog = rates.map(([name, { perSecond: per_second, burst }]) => [name, { per_second, burst }] as const)

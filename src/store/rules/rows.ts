@@ -160,10 +160,12 @@ export function laneLimits(row: {
   readonly concurrency: number | null
   readonly per_second: number | null
   readonly ordered: number | boolean
+  readonly blocking: number | boolean
 }): LaneLimits {
   return {
     ...(row.concurrency !== null && { concurrency: row.concurrency }),
     ...(row.per_second !== null && { perSecond: row.per_second }),
     ...(Boolean(row.ordered) && { isOrdered: true }),
+    ...(Boolean(row.blocking) && { onDead: 'block' as const }),
   }
 }

@@ -21,6 +21,7 @@ import { paceAt } from '../rules/shared-limit.js'
 import { countsWithin, noTasks, State, statusOf } from '../rules/task-state.js'
 import type { Connection, Statement } from './driver.js'
 import { parsedShared } from './shared-book.js'
+import { firstLetter } from './statements/letters.js'
 
 interface InlineAttempt {
   readonly seq: number
@@ -46,6 +47,8 @@ export interface LaneRow extends Lane {
   readonly concurrency: number | null
   readonly per_second: number | null
   readonly ordered: number
+  readonly blocking: number
+  readonly blocked_by: string | null
   readonly shared_limits: string | null
   readonly shared_state: string | null
 }
@@ -112,7 +115,8 @@ const RUNNING: Failed = { index: 'task_running', condition: 'task.state = 3' }
 /** The columns of a `LaneRow`, from `lane` joined with `shared_limit`. */
 export const LANE_COLUMNS = /* sql */ `
   lane.kind, lane.category, lane.key, lane.paused, lane.held_until, lane.held_by, lane.running, lane.concurrency,
-  lane.per_second, lane.ordered, shared_limit.limits AS shared_limits, shared_limit.state AS shared_state`
+  lane.per_second, lane.ordered, lane.blocking,
+  CASE WHEN lane.blocking THEN ${firstLetter('lane.id')} END AS blocked_by, shared_limit.limits AS shared_limits, shared_limit.state AS shared_state`
 
 /** Reads tasks, their history, counts and lanes. */
 export class Browser {
@@ -402,6 +406,7 @@ export function laneRecord(row: LaneRow, now: number): LaneRecord {
     isPaused: row.paused === 1,
     heldUntil: isHeld ? heldUntil : undefined,
     heldBy: isHeld ? (isOwn ? (row.held_by ?? undefined) : shared?.state.heldBy) : undefined,
+    blockedBy: row.blocked_by ?? undefined,
     running: row.running,
     limits: laneLimits(row),
     shared: shared && { limits: shared.limits, pace: paceAt(shared.state, now) },

@@ -27,6 +27,7 @@ const NO_LANE: LaneStateRow = {
   held_until: 0,
   held_by: null,
   ordered: 0,
+  blocking: 0,
   running: 0,
   ramp: null,
   concurrency: null,
@@ -170,6 +171,11 @@ export class LaneBook {
     return this.isAnyBounded && this.#state(lane).ordered === 1
   }
 
+  /** The lane that a task blocks with this status: its own, if it is dead and the lane stops at dead letters. */
+  blockedBy(lane: number, status: TaskStatus): number | null {
+    return status === 'dead' && this.isAnyBounded && this.#state(lane).blocking === 1 ? lane : null
+  }
+
   /** Holds an ordered lane until its first task is due. */
   holdHead(lane: number, task: string, until: number): void {
     const row = this.#state(lane)
@@ -218,7 +224,8 @@ export class LaneBook {
       row.held_until <= now &&
       running < Math.min(row.ramp ?? Infinity, row.concurrency ?? Infinity) &&
       LaneQueue.tokens(row, now) > 1 - 1e-9 &&
-      !(row.ordered === 1 && this.#statements.isBlocked.get({ lane }) === 1)
+      !(row.ordered === 1 && this.#statements.isBlocked.get({ lane }) === 1) &&
+      !(row.blocking === 1 && this.#statements.letter.get({ lane }) !== null)
     )
   }
 

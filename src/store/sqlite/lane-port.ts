@@ -70,6 +70,11 @@ function ruleOf({ kind, category, key }: LaneSelection) {
   return { kind, category: category ?? null, key: key ?? null }
 }
 
-function limitColumns({ concurrency, perSecond, isOrdered }: LaneLimits) {
-  return { concurrency: concurrency ?? null, per_second: perSecond ?? null, ordered: isOrdered ? 1 : 0 }
+function limitColumns({ concurrency, perSecond, isOrdered, onDead }: LaneLimits) {
+  return {
+    concurrency: concurrency ?? null,
+    per_second: perSecond ?? null,
+    ordered: isOrdered ? 1 : 0,
+    blocking: onDead === 'block' ? 1 : 0,
+  }
 }

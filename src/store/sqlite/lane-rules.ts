@@ -44,6 +44,7 @@ interface LimitRow {
   readonly concurrency: number | null
   readonly per_second: number | null
   readonly ordered: number
+  readonly blocking: number
 }
 
 interface SharedRow extends Pick<LimitRow, 'kind' | 'category' | 'key'> {

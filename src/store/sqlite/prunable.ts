@@ -2,6 +2,7 @@ import type { Prunable } from '../contract/prunable.js'
 import type { Retention } from '../contract/store.js'
 import { FIRST_RUN_LANE } from '../rules/runs/items.js'
 import type { Connection } from './driver.js'
+import { IS_PRUNABLE } from './statements/retention.js'
 
 /** Counts what could be pruned. */
 export class PrunableCounts {
@@ -17,7 +18,7 @@ export class PrunableCounts {
         (SELECT count(*) FROM task INDEXED BY task_ended
          WHERE state IN (4, 5, 7) AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= :ended) AS tasks,
         (SELECT count(*) FROM task INDEXED BY task_ended
-         WHERE state = 6 AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= :dead) AS deadLetters,
+         WHERE state = 6 AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= :dead AND ${IS_PRUNABLE}) AS deadLetters,
         (SELECT count(*) FROM old_run) AS runs,
         (SELECT count(*) FROM old_run CROSS JOIN task
          ON task.id > old_run.id || ':' AND task.id < old_run.id || ';' AND task.lane >= ${FIRST_RUN_LANE}) AS items,

@@ -31,6 +31,7 @@ export const MIGRATIONS: readonly string[] = [
       concurrency INTEGER,
       per_second  REAL,
       ordered     INTEGER NOT NULL DEFAULT 0,
+      blocking    INTEGER NOT NULL DEFAULT 0,  -- ordered, and stops at dead letters
       tokens      REAL    NOT NULL DEFAULT 0,
       refilled_at INTEGER NOT NULL DEFAULT 0,
       shared      INTEGER,           -- the limit that it shares with others
@@ -71,7 +72,8 @@ export const MIGRATIONS: readonly string[] = [
       key         TEXT,
       concurrency INTEGER,
       per_second  REAL,
-      ordered     INTEGER NOT NULL
+      ordered     INTEGER NOT NULL,
+      blocking    INTEGER NOT NULL
     ) STRICT;
 
     -- Limits that several lanes share: by kind, or by kind and category.
@@ -106,6 +108,7 @@ export const MIGRATIONS: readonly string[] = [
       has_steps        INTEGER NOT NULL DEFAULT 0,
       cancel_requested INTEGER NOT NULL DEFAULT 0,
       previous_delay   INTEGER,
+      blocks           INTEGER,           -- the lane that it blocks while it is dead
       budget           INTEGER,           -- of its retries: it is budgeted until that has let it through
       -- While it runs: the part of its token that all tasks of its claim have in common. Its place in the index of running
       -- tasks stays the same while it advances from lane to lane.
@@ -136,6 +139,7 @@ export const MIGRATIONS: readonly string[] = [
     CREATE INDEX item_scheduled     ON task (lane)                                  WHERE state = 0 AND lane >= 1099511627776;
     CREATE INDEX task_ready         ON task (lane, priority DESC, submitted_at, id) WHERE state = 1;
     CREATE INDEX task_alone         ON task (priority DESC, submitted_at, id)       WHERE state = 2;
+    CREATE INDEX task_blocking      ON task (blocks, priority DESC, submitted_at, id) WHERE state = 6 AND blocks IS NOT NULL;
     CREATE INDEX task_running       ON task (state)                                 WHERE state = 3;
     -- With the lane, so that a list of rare lanes reads the index alone until it finds one.
     CREATE INDEX task_ended         ON task (state, changed_at, lane)               WHERE state > 3 AND lane < 1099511627776;

@@ -180,6 +180,7 @@ export function change(
     group ?? null,
     after.reason ?? null,
     after.result ?? null,
+    book.blockedBy(lane, after.status),
     budget ?? null,
     seq,
   )

@@ -6,6 +6,7 @@ import { State } from '../rules/task-state.js'
 import { LANE_COLUMNS, type LaneRow, laneRecord, sharedOf } from './browse.js'
 import type { Connection } from './driver.js'
 import { parsedCost } from './shared-book.js'
+import { firstLetter, placeIn } from './statements/letters.js'
 
 interface QueuedRow {
   readonly lane: number
@@ -17,6 +18,7 @@ interface QueuedRow {
   readonly budget_kind: string | null
   readonly budget_category: string | null
   readonly behind_retry: string | null
+  readonly blocked_by: string | null
 }
 
 interface BoundsRow extends LaneRow {
@@ -49,7 +51,9 @@ export class Standings {
              budget.kind AS budget_kind, budget.category AS budget_category,
              (SELECT head.id FROM lane CROSS JOIN task AS head INDEXED BY task_budgeted_lane
               WHERE lane.id = task.lane AND lane.ordered AND head.state = -1 AND head.lane = lane.id AND head.id <> task.id
-             ) AS behind_retry
+             ) AS behind_retry,
+             (SELECT ${firstLetter('lane.id', placeIn('task'))} FROM lane
+              WHERE lane.id = task.lane AND lane.blocking AND task.state < 3) AS blocked_by
       FROM task LEFT JOIN worker ON worker.id = task.worker
       LEFT JOIN budget ON budget.id = task.budget AND task.state = -1
       WHERE task.id = ?`)
@@ -95,6 +99,7 @@ export class Standings {
       isToBeCancelled: queued.cancel_requested === 1,
       retryBudget: retryBudget(queued),
       behindRetry: queued.behind_retry ?? undefined,
+      blockedBy: queued.blocked_by ?? undefined,
       ramp: lane.ramp ?? undefined,
       rateOpensAt: rateOpensAt(lane),
       shared: sharedBounds(lane, queued, now),

@@ -7,6 +7,7 @@ import { type CountedSharedLimit, type DueTasks, MAX_READY_SEEN, StatsBook } fro
 import type { Connection } from './driver.js'
 import { LaneQueue, type LimitsRow } from './lane-queue.js'
 import { parsedCost } from './shared-book.js'
+import { firstLetter, headOf, placeIn } from './statements/letters.js'
 
 interface LaneRow extends LimitsRow {
   readonly id: number
@@ -17,6 +18,8 @@ interface LaneRow extends LimitsRow {
   readonly waiting: number
   /** Whether it is ordered, and a retry that its budget holds goes before all others. */
   readonly is_blocked: number
+  /** Whether a dead letter is before all tasks that could start. */
+  readonly is_stopped: number
 }
 
 type CountsRow = Pick<KindStats, 'kind' | 'category' | 'waiting' | 'running' | 'dead'>
@@ -51,12 +54,22 @@ export class Stats {
     this.#counts = db.prepare<[], CountsRow>(/* sql */ `
       SELECT kind, category, sum(waiting) AS waiting, sum(running) AS running, sum(dead) AS dead
       FROM lane GROUP BY kind, category`)
-    this.#lanes = db.prepare<[], LaneRow>(/* sql */ `
+    this.#lanes = db.prepare<{ now: number }, LaneRow>(/* sql */ `
       SELECT lane.id, lane.kind, lane.category, paused, waiting, running, ramp, concurrency, per_second, tokens, refilled_at,
              max(lane.held_until, ifnull(shared_limit.state ->> '$.heldUntil', 0)) AS held_until,
              lane.ordered AND EXISTS (
                SELECT 1 FROM task INDEXED BY task_budgeted_lane WHERE task.state = -1 AND task.lane = lane.id
-             ) AS is_blocked
+             ) AS is_blocked,
+             lane.blocking AND ${firstLetter('lane.id')} IS NOT NULL AND NOT EXISTS (
+               SELECT 1 FROM ${headOf('lane.id')} AS head WHERE ${firstLetter('lane.id', placeIn('head'))} IS NULL
+             ) AND NOT EXISTS (
+               SELECT 1 FROM task INDEXED BY task_alone
+               WHERE task.state = 2 AND task.lane = lane.id AND ${firstLetter('lane.id', placeIn('task'))} IS NULL
+             ) AND NOT EXISTS (
+               SELECT 1 FROM task INDEXED BY task_scheduled
+               WHERE task.state = 0 AND task.next_at <= :now AND task.lane = lane.id
+                 AND ${firstLetter('lane.id', placeIn('task'))} IS NULL
+             ) AS is_stopped
       FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared
       WHERE lane.waiting > 0`)
     this.#shared = db.prepare<[], SharedRow>(/* sql */ `SELECT kind, category, limits, state FROM shared_limit`)
@@ -111,8 +124,9 @@ export class Stats {
   /** Looks at about `most` ready tasks: evenly over the kinds, and over the lanes of each. */
   read(now: number, most = MAX_READY_SEEN): StoreStats {
     const gates = this.#gates.all().map(({ kind, category }) => ({ kind, category: category ?? undefined }))
-    const isHeld = (lane: LaneRow) => lane.held_until > now || gates.some(gate => isCovering(gate, lane))
-    const lanes = this.#lanes.all()
+    const isHeld = (lane: LaneRow) =>
+      lane.held_until > now || lane.is_stopped === 1 || gates.some(gate => isCovering(gate, lane))
+    const lanes = this.#lanes.all({ now })
     const due = new Map<number, DueTasks[]>()
     for (const row of [...this.#due.all(now, most), ...this.#alone.all(most)])
       due.set(row.lane, [...(due.get(row.lane) ?? []), row])

@@ -23,6 +23,7 @@ interface MovedLane extends MovedRow {
 
 interface MovedTask extends MovedLane {
   readonly state: number
+  readonly is_blocking: number
   readonly ledger: readonly MovedRow[]
   readonly steps: readonly MovedRow[]
 }
@@ -43,7 +44,7 @@ export function exportPage(db: Connection, section: Section, { limit, after }: P
   return pageOf(section, section === 'task' ? withHistories(db, rows) : rows, limit)
 }
 
-const LANE_OF_TASK = ', lane.kind, lane.category, lane.key, task.seq'
+const LANE_OF_TASK = ', lane.kind, lane.category, lane.key, task.seq, task.blocks IS NOT NULL AS is_blocking'
 
 function withHistories(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
   const ledger = db.prepare<unknown[], MovedRow>(/* sql */ `
@@ -84,13 +85,13 @@ function importLanes(db: Connection, rows: readonly MovedLane[]): number {
 
 function importTasks(db: Connection, lanes: LaneIds, tasks: readonly MovedTask[]): number {
   const statements = statementsOf(db)
-  const insert = inserting(db, 'task', [...SECTIONS.task.columns, 'lane'])
+  const insert = inserting(db, 'task', [...SECTIONS.task.columns, 'lane', 'blocks'])
   const insertEntry = inserting(db, 'ledger', [...ENTRY_COLUMNS, 'task'])
   const insertStep = inserting(db, 'step', [...STEP_COLUMNS, 'task'])
   const book = new LaneBook(statements)
-  const added = tasks.filter(({ ledger, steps, ...task }) => {
+  const added = tasks.filter(({ ledger, steps, is_blocking, ...task }) => {
     const lane = lanes.of(task.kind, task.category, task.key)
-    const { changes, lastInsertRowid } = insert.run({ ...task, lane })
+    const { changes, lastInsertRowid } = insert.run({ ...task, lane, blocks: is_blocking === 1 ? lane : null })
     if (changes === 0) return false
     for (const entry of ledger) insertEntry.run({ ...entry, task: lastInsertRowid })
     for (const step of steps) insertStep.run({ ...step, task: lastInsertRowid })

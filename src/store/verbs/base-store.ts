@@ -287,7 +287,10 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   async discard(ids: readonly string[], by: Required<By>): Promise<string[]> {
     checkIds(ids)
     checkDiscard(by)
-    return this.#transactions.write(tx => discardOnRecord(tx, ids, by))
+    const discarded = await this.#transactions.write(tx => discardOnRecord(tx, ids, by))
+    // Their lanes may have stopped at them.
+    if (discarded.length > 0) this.#bell.ring()
+    return discarded
   }
 
   async edit(id: string, payload: string, by: By): Promise<boolean> {

@@ -88,6 +88,11 @@ function showLetter({ console, environment }: CommandContext, id: string, option
   })
 }
 
+function blocksText(waiting: number): string {
+  const tasks = waiting === 1 ? '1 task waits' : `${waiting} tasks wait`
+  return `It blocks its ordered lane, in which ${tasks}, until it is redriven or discarded.`
+}
+
 /** In which way others are like it: see `alike`. */
 function sameness(letter: TaskExplanation): string {
   return letter.group === null || isItem(letter) ? 'have this kind and error code' : 'failed in the same way'
@@ -114,6 +119,7 @@ function letterText(letter: TaskExplanation, commands: readonly string[], consol
       : []),
     // Never wrapped, so that they can be copied.
     ...commands.map(command => `    ${paint.cyan(command)}`),
+    ...(letter.blocks === null ? [] : indented(blocksText(letter.blocks.waiting))),
   ].join('\n')
 }
 

@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { By, LaneLimits, LaneRecord, LaneSelection } from '../../../store/index.js'
 import type { SharedLimits } from '../../../store/internal.js'
 import { isItem, type LimitRule, type StoreContract } from '../../../store/internal.js'
@@ -24,6 +24,7 @@ interface LimitOptions extends ControlOptions {
   readonly concurrency?: number
   readonly rate?: number
   readonly ordered?: boolean
+  readonly onDead?: 'block'
   readonly shared?: boolean
   readonly none?: boolean
 }
@@ -57,6 +58,9 @@ Examples:
     .option('--concurrency <n>', 'Maximum number of tasks at once', wholeNumber(0, 1_000_000))
     .option('--rate <rate>', "Maximum rate of starts, such as '50/s' or '600/m'", rate)
     .option('--ordered', 'Run tasks strictly one after another')
+    .addOption(
+      new Option('--on-dead <act>', "With 'block', an ordered lane stops at its dead letter").choices(['block']),
+    )
     .option('--shared', 'One limit for all these lanes together, instead of one for each')
     .option('--none', 'Remove the limits')
     .action(async (options: LimitOptions) => context.end(await setLimits(context, options)))
@@ -69,6 +73,7 @@ later. With --shared, lanes are selected by --kind and --category.
 Examples:
   redrive lane limit --kind send-email --rate 50/s
   redrive lane limit --kind send-email --key tenant-7 --concurrency 1
+  redrive lane limit --kind sync --ordered --on-dead block
   redrive lane limit --kind charge --shared --concurrency 20
   redrive lane limit --kind send-email --none`,
   )
@@ -196,16 +201,27 @@ function isSame(a: LaneSelection, b: LaneSelection): boolean {
   return a.kind === b.kind && a.category === b.category && a.key === b.key
 }
 
-function limitsOf({ concurrency, rate: perSecond, ordered, shared, none }: LimitOptions): LaneLimits | SharedLimits {
+function limitsOf({
+  concurrency,
+  rate: perSecond,
+  ordered,
+  onDead,
+  shared,
+  none,
+}: LimitOptions): LaneLimits | SharedLimits {
   const isAny = concurrency !== undefined || perSecond !== undefined || ordered === true
   if (isAny === (none === true)) {
     throw new UsageError('Which limits? Pass --concurrency, --rate or --ordered; or --none to remove them.')
+  }
+  if (onDead !== undefined && !ordered) {
+    throw new UsageError('--on-dead is for ordered lanes. Add --ordered.')
   }
   if (!shared) {
     return {
       ...(concurrency !== undefined && { concurrency }),
       ...(perSecond !== undefined && { perSecond }),
       ...(ordered && { isOrdered: true }),
+      ...(onDead !== undefined && { onDead }),
     }
   }
   if (ordered) throw new UsageError('--ordered is for each lane by itself. Leave out --shared.')

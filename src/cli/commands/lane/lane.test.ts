@@ -179,6 +179,36 @@ it('limits each lane by itself, or all of them together', async () => {
   expect(await claimed()).toHaveLength(2)
 })
 
+it('shows the dead letter at which an ordered lane stops', async () => {
+  const limited = await folder.redrive(['lane', 'limit', '--kind', 'sync', '--ordered', '--on-dead', 'block'])
+  expect(limited.err).toContain("Lanes of kind 'sync': limited to ordered, stops at dead letters, each.\n")
+  await folder.inStore(async store => {
+    await store.enqueue(['first', 'second'].map(id => ({ id, kind: 'sync', key: 'repo', payload: '1' })))
+    const request = { worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['sync'] }], limit: 9, isIdle: false }
+    const { tasks } = await store.claim(request)
+    const outcome = { type: 'dead', reason: 'final_error' } as const
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome })))
+  })
+  const listed = await folder.redrive(['lane', 'ls', '--state', 'blocked'])
+  expect(listed.lines().map(line => line.replace(/ +/g, ' '))).toEqual([
+    'KIND CATEGORY KEY STATE WAITING RUNNING DEAD',
+    'sync - repo blocked 1 0 1',
+    ' stops at the dead letter first, until that is redriven or discarded',
+    expect.stringMatching(/^ 1 at once, ordered, stops at dead letters, set by ada at /),
+  ])
+  const [lane] = (await folder.redrive(['lane', 'ls', '--kind', 'sync', '--output', 'json'])).json()
+  expect(lane).toMatchObject({ state: 'blocked', blockedBy: 'first', limits: { isOrdered: true, onDead: 'block' } })
+  const shown = await folder.redrive(['dlq', 'show', 'first'])
+  expect(shown.out).toContain('It blocks its ordered lane, in which 1 task waits, until it is redriven or')
+  expect((await folder.redrive(['dlq', 'show', 'first', '--output', 'json'])).json()).toMatchObject({
+    blocks: { waiting: 1 },
+  })
+  await folder.redrive(['dlq', 'discard', 'first', '--why', 'gone', '--yes'])
+  expect((await folder.redrive(['lane', 'ls', '--kind', 'sync', '--output', 'json'])).json()).toMatchObject([
+    { state: 'open', blockedBy: null },
+  ])
+})
+
 it.each([
   [['pause']],
   [['resume', '--why', 'x']],
@@ -186,6 +216,8 @@ it.each([
   [['limit', '--kind', 'k', '--none', '--rate', '1/s']],
   [['limit', '--kind', 'k', '--rate', '10']],
   [['limit', '--kind', 'k', '--ordered', '--shared']],
+  [['limit', '--kind', 'k', '--rate', '1/s', '--on-dead', 'block']],
+  [['limit', '--kind', 'k', '--ordered', '--on-dead', 'pass']],
   [['limit', '--kind', 'k', '--key', 't', '--shared', '--concurrency', '1']],
   [['ls', '--state', 'closed']],
 ])('refuses lane %j', async argv => {

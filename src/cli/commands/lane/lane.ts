@@ -17,7 +17,7 @@ interface LaneListOptions extends CommonOptions, PageOptions {
   readonly state?: LaneState
 }
 
-const STATES: readonly LaneState[] = ['open', 'paused', 'gated', 'held']
+const STATES: readonly LaneState[] = ['open', 'paused', 'gated', 'blocked', 'held']
 
 /** Adds `redrive lane`. */
 export function addLane(program: Command, context: CommandContext): void {
@@ -33,10 +33,11 @@ export function addLane(program: Command, context: CommandContext): void {
 A lane is all tasks with the same kind, category and key. It is paused by an
 operator, gated while its kind fails too often (see redrive budget ls), or held
 while a rate limit asks to wait. An ordered lane is held too while its first
-task waits for its next attempt: its state is shown as 'waits'. Lanes with work
-come first. Pauses and limits for lanes that do not exist yet are listed last,
-with 'any' for names that they leave open. A lane with a key goes by itself once
-its tasks are pruned, unless it is paused or has limits of its own.
+task waits for its next attempt: its state is shown as 'waits'. It is blocked if
+it stops at dead letters and has one. Lanes with work come first. Pauses and
+limits for lanes that do not exist yet are listed last, with 'any' for names
+that they leave open. A lane with a key goes by itself once its tasks are
+pruned, unless it is paused or has limits of its own.
 
 Examples:
   redrive lane ls --state held

@@ -54,6 +54,7 @@ export function limitText(limits: LaneLimits | SharedLimits): string {
     ...(limits.concurrency === undefined ? [] : [`${limits.concurrency} at once`]),
     ...('isShared' in limits ? bucketTexts(limits.rates ?? {}) : own),
     ...('isOrdered' in limits && limits.isOrdered ? ['ordered'] : []),
+    ...('onDead' in limits && limits.onDead === 'block' ? ['stops at dead letters'] : []),
   ].join(', ')
 }
 
@@ -106,6 +107,8 @@ function stateReason(lane: LaneView, now: number): string {
       return pause === null ? '' : pauseText(pause, now)
     case 'gated':
       return gate?.state === 'open' && gate.until !== null ? `probes ${relative(gate.until, now)}` : 'probing'
+    case 'blocked':
+      return `stops at the dead letter ${lane.blockedBy}, until that is redriven or discarded`
     case 'held': {
       const end = relative(heldUntil ?? now, now)
       if (isBehindHead(lane)) return `waits for ${heldBy}, which is tried again ${end}`
@@ -132,6 +135,7 @@ function statePaint({ state }: LaneView, paint: Paint): ((text: string) => strin
     case 'open':
       return undefined
     case 'gated':
+    case 'blocked':
     case 'held':
       return paint.yellow
     case 'paused':

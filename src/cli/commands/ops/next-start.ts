@@ -33,12 +33,12 @@ export class NextStarts {
       await Promise.all(lanes.slice(start, start + AT_ONCE).map(read))
   }
 
-  /** `now`, `in 5m`, `paused`, `gated` or `held`; nothing for a task that does not wait. */
+  /** `now`, `in 5m`, `paused`, `gated`, `blocked` or `held`; nothing for a task that does not wait. */
   text(task: TaskView, now: number): string {
     if (task.nextAttemptAt === null) return ''
     const lane = this.#lanes.get(nameOf(task))
     const state = lane === undefined ? 'open' : stateOf(lane, this.#gates ?? [])
-    if (state === 'paused') return state
+    if (state === 'paused' || state === 'blocked') return state
     const at = Math.max(Date.parse(task.nextAttemptAt), lane?.heldUntil ?? 0)
     if (at > now) return relative(new Date(at).toISOString(), now)
     if (state === 'gated') return state

@@ -43,7 +43,8 @@ BEGIN
   END IF;
   opening.allowance := CASE WHEN lane.id IS NULL THEN 0 ELSE redrive.allowance(lane, now_ms) END;
   -- An item waits where a gate is open.
-  IF redrive.is_gated(lane.kind, lane.category) OR lane.ordered AND redrive.is_blocked(of_lane) THEN
+  IF redrive.is_gated(lane.kind, lane.category) OR lane.ordered AND redrive.is_blocked(of_lane)
+    OR lane.blocking AND redrive.letter_before(of_lane, NULL, NULL, NULL) IS NOT NULL THEN
     opening.allowance := 0;
   END IF;
   IF opening.allowance > 0 THEN

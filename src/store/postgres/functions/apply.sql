@@ -59,6 +59,13 @@ BEGIN
 END
 $$;
 
+-- The lane that a task blocks by its death: its own, if that stops at dead letters.
+CREATE OR REPLACE FUNCTION redrive.blocking_lane(of_lane bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT its.id FROM redrive.lane AS its WHERE its.id = of_lane AND its.blocking);
+END
+$$;
+
 -- Writes everything that every attempt leaves behind: the rows of the tasks, the ledger, where tasks wait again, the lists
 -- of tasks that have ended, and the counts. In one statement, so that the batch is read once.
 -- `retry_budgets` are the budgets of retries in `retry_lanes`; NULL: none of them has one.
@@ -79,7 +86,8 @@ BEGIN
       failure_state = CASE WHEN one.failure_group IS NOT NULL THEN one.state END,
       failure_at = CASE WHEN one.failure_group IS NOT NULL THEN now_ms END, reason = one.reason,
       result = one.result, value = CASE WHEN one.outcome IN ('succeeded', 'skipped') THEN NULL ELSE task.value END,
-      cancel_requested = false, answered = one.answered OR one.is_answer
+      cancel_requested = false, answered = one.answered OR one.is_answer,
+      blocks = CASE WHEN one.state = redrive.state_dead() AND one.is_ordered THEN redrive.blocking_lane(one.lane) END
     FROM one WHERE task.id = ANY (ARRAY[one.id])
   ), queued AS (
     INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at, alone, budget)

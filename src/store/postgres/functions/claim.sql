@@ -28,6 +28,13 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT lane.kind = ANY (kinds) AND coalesce(lane.category = ANY (categories), true)
 $$;
 
+-- Whether no dead letter blocks a task that must run alone.
+CREATE OR REPLACE FUNCTION redrive.may_start_alone(lone redrive.waiting, its redrive.lane) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN NOT its.blocking OR redrive.letter_before(its.id, lone.priority, lone.submitted_at, lone.task) IS NULL;
+END
+$$;
+
 -- Whether a task of any room is ready that must run alone, in a lane that may give it.
 CREATE OR REPLACE FUNCTION redrive.is_alone_waiting(rooms json, gates redrive.gate[], now_ms bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -43,7 +50,7 @@ BEGIN
         SELECT FROM json_populate_recordset(NULL::redrive.room, rooms) WHERE redrive.names(kinds, categories, its)
       )
       AND (gates IS NULL OR coalesce(redrive.gates_allow(gates, its.kind, its.category) > 0, true))
-      AND redrive.allowance(its, now_ms) > 0
+      AND redrive.allowance(its, now_ms) > 0 AND redrive.may_start_alone(waiting, its)
       AND redrive.shared_allows(
         its.shared, (SELECT task.cost FROM redrive.task WHERE task.id = waiting.task), now_ms)
   );
@@ -65,7 +72,7 @@ BEGIN
       WHERE waiting.state = redrive.state_alone() AND redrive.names(room.kinds, room.categories, its)
         AND NOT EXISTS (SELECT FROM unnest(earlier) AS other WHERE redrive.names(other.kinds, other.categories, its))
         AND (gates IS NULL OR coalesce(redrive.gates_allow(gates, its.kind, its.category) > 0, true))
-        AND redrive.allowance(its, now_ms) > 0
+        AND redrive.allowance(its, now_ms) > 0 AND redrive.may_start_alone(waiting, its)
         AND redrive.shared_allows(
           its.shared, (SELECT task.cost FROM redrive.task WHERE task.id = waiting.task), now_ms)
       ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task
@@ -90,7 +97,7 @@ BEGIN
   -- Check the allowance under the lock: until then another task may have started.
   RETURN (
     SELECT ARRAY[place] FROM redrive.waiting JOIN redrive.lane AS its ON its.id = waiting.lane
-    WHERE waiting.ctid = place AND redrive.allowance(its, now_ms) > 0
+    WHERE waiting.ctid = place AND redrive.allowance(its, now_ms) > 0 AND redrive.may_start_alone(waiting, its)
   );
 END
 $$;

@@ -24,7 +24,7 @@ BEGIN
   -- No rule may appear between reading the rules and creating the lane.
   PERFORM pg_advisory_xact_lock_shared('redrive.pause_rule'::regclass::oid::int, hashtext(lane_kind.name))
   FROM (SELECT DISTINCT kind FROM json_to_recordset(named) AS new (kind text) ORDER BY kind) AS lane_kind (name);
-  INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, tokens, shared)
+  INSERT INTO redrive.lane (id, kind, category, key, paused, concurrency, per_second, ordered, blocking, tokens, shared)
   SELECT redrive.new_lane_id(new.kind, new.key), new.kind, new.category, new.key,
     coalesce((
       SELECT rule.paused FROM redrive.pause_rule AS rule
@@ -33,11 +33,12 @@ BEGIN
         AND coalesce(rule.key = new.key, true)
       ORDER BY rule.id DESC LIMIT 1
     ), false),
-    limits.concurrency, limits.per_second, coalesce(limits.ordered, false), greatest(1, limits.per_second),
+    limits.concurrency, limits.per_second, coalesce(limits.ordered, false), coalesce(limits.blocking, false),
+    greatest(1, limits.per_second),
     redrive.shared_of(new.kind, new.category)
   FROM json_to_recordset(named) AS new (kind text, category text, key text)
   LEFT JOIN LATERAL (
-    SELECT rule.concurrency, rule.per_second, rule.ordered FROM redrive.limit_rule AS rule
+    SELECT rule.concurrency, rule.per_second, rule.ordered, rule.blocking FROM redrive.limit_rule AS rule
     WHERE rule.kind = new.kind
       AND coalesce(rule.category = new.category, true)
       AND coalesce(rule.key = new.key, true)

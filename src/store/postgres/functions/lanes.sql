@@ -35,11 +35,59 @@ CREATE OR REPLACE FUNCTION redrive.has_ready(of_lane bigint) RETURNS boolean LAN
       OR EXISTS (SELECT FROM redrive.waiting WHERE state = redrive.state_alone() AND lane = of_lane)
 $$;
 
--- Whether a task of an ordered lane goes before all others: it must run alone, or waits for its retry budget.
+-- The first dead letter that blocks a lane, of those before a place; NULL for the priority: before any.
+CREATE OR REPLACE FUNCTION redrive.letter_before(
+  of_lane bigint, of_priority float8, of_submitted bigint, of_task text
+) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN (
+    SELECT letter.id FROM redrive.task AS letter
+    WHERE letter.blocks = of_lane AND letter.state = redrive.state_dead()
+      AND (of_priority IS NULL OR letter.priority > of_priority
+        OR letter.priority = of_priority AND (letter.submitted_at, letter.id) < (of_submitted, of_task))
+      AND (SELECT its.blocking FROM redrive.lane AS its WHERE its.id = of_lane)
+    ORDER BY letter.priority DESC, letter.submitted_at, letter.id LIMIT 1
+  );
+END
+$$;
+
+-- Whether a dead letter comes before the first ready task of a lane.
+CREATE OR REPLACE FUNCTION redrive.is_behind_letter(of_lane bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN EXISTS (
+    SELECT FROM (
+      SELECT waiting.priority, waiting.submitted_at, waiting.task FROM redrive.waiting
+      WHERE waiting.state = redrive.state_ready() AND waiting.lane = of_lane
+      ORDER BY waiting.priority DESC, waiting.submitted_at, waiting.task LIMIT 1
+    ) AS head
+    WHERE redrive.letter_before(of_lane, head.priority, head.submitted_at, head.task) IS NOT NULL);
+END
+$$;
+
+-- Whether a dead letter comes before all tasks of a lane that could start.
+CREATE OR REPLACE FUNCTION redrive.is_stopped(of_lane bigint, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN redrive.letter_before(of_lane, NULL, NULL, NULL) IS NOT NULL
+    AND (redrive.is_behind_letter(of_lane) OR NOT EXISTS (
+      SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_ready() AND waiting.lane = of_lane))
+    AND NOT EXISTS (
+      SELECT FROM redrive.waiting AS lone
+      WHERE lone.state = redrive.state_alone() AND lone.lane = of_lane
+        AND redrive.letter_before(of_lane, lone.priority, lone.submitted_at, lone.task) IS NULL)
+    AND NOT EXISTS (
+      SELECT FROM redrive.waiting AS due
+      WHERE due.state = redrive.state_scheduled() AND due.next_at <= now_ms AND due.lane = of_lane
+        AND redrive.letter_before(of_lane, due.priority, due.submitted_at, due.task) IS NULL);
+END
+$$;
+
+-- Whether a task of an ordered lane goes before all others: it must run alone, or waits for its retry budget; or whether the
+-- first ready one is behind a dead letter.
 CREATE OR REPLACE FUNCTION redrive.is_blocked(of_lane bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_alone() AND waiting.lane = of_lane)
-    OR EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_budgeted() AND waiting.lane = of_lane);
+    OR EXISTS (SELECT FROM redrive.waiting WHERE waiting.state = redrive.state_budgeted() AND waiting.lane = of_lane)
+    OR redrive.is_behind_letter(of_lane);
 END
 $$;
 

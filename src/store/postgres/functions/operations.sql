@@ -218,7 +218,8 @@ BEGIN
     error_code = before ->> 'errorCode', error_message = before ->> 'errorMessage', reason = before ->> 'reason',
     payload = coalesce(before ->> 'payload', task.payload), operation = NULL, answered = false,
     failure_state = CASE WHEN failure_group IS NOT NULL THEN redrive.state_dead() END,
-    failure_at = CASE WHEN failure_group IS NOT NULL THEN (before ->> 'changedAt')::bigint END
+    failure_at = CASE WHEN failure_group IS NOT NULL THEN (before ->> 'changedAt')::bigint END,
+    blocks = redrive.blocking_lane(task.lane)
   FROM moved_task WHERE task.id = ANY (ARRAY[moved_task.id]);
 END
 $$;

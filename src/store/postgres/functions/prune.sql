@@ -1,4 +1,23 @@
--- Deletes up to `up_to` tasks that ended in a state before a time, with their ledger. Returns how many were listed.
+-- Those of these tasks that are dead and block their lane, in their order.
+CREATE OR REPLACE FUNCTION redrive.blocking_letters(ids text[]) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN ARRAY(
+    SELECT letter.id FROM unnest(ids) WITH ORDINALITY AS one (id, place)
+    JOIN redrive.task AS letter ON letter.id = ANY (ARRAY[one.id])
+    JOIN redrive.lane AS its ON its.id = ANY (ARRAY[letter.blocks])
+    WHERE letter.state = redrive.state_dead() AND its.blocking ORDER BY one.place);
+END
+$$;
+
+-- Whether any dead letter may block its lane.
+CREATE OR REPLACE FUNCTION redrive.is_any_blocking() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.task WHERE blocks IS NOT NULL);
+END
+$$;
+
+-- Deletes up to `up_to` tasks that ended in a state before a time, with their ledger. Dead letters that block their lane stay,
+-- and lists of which nothing else is left are passed over. Returns how many were listed.
 CREATE OR REPLACE FUNCTION redrive.prune_ended(of_state smallint, before bigint, up_to int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -6,15 +25,24 @@ DECLARE
   place tid;
   ids text[];
   old text[];
+  kept text[];
 BEGIN
   FOR place, ids IN
     SELECT ended.ctid, ended.tasks FROM redrive.ended
     WHERE ended.state = of_state AND ended.at <= before AND ended.lane IS NULL
+      AND (of_state <> redrive.state_dead() OR NOT redrive.is_any_blocking()
+        OR cardinality(redrive.blocking_letters(ended.tasks)) < cardinality(ended.tasks))
     ORDER BY ended.at LIMIT up_to FOR UPDATE SKIP LOCKED
   LOOP
+    kept := CASE WHEN of_state = redrive.state_dead() AND redrive.is_any_blocking()
+      THEN redrive.blocking_letters(ids) ELSE '{}' END;
+    IF kept <> '{}' THEN
+      ids := ARRAY(SELECT one.id FROM unnest(ids) WITH ORDINALITY AS one (id, place)
+        WHERE one.id <> ALL (kept) ORDER BY one.place);
+    END IF;
     old := ids[1 : up_to - gone];
-    IF cardinality(ids) > cardinality(old) THEN
-      UPDATE redrive.ended SET tasks = ids[cardinality(old) + 1 :] WHERE ctid = place;
+    IF cardinality(ids) > cardinality(old) OR kept <> '{}' THEN
+      UPDATE redrive.ended SET tasks = kept || ids[cardinality(old) + 1 :] WHERE ctid = place;
     ELSE
       DELETE FROM redrive.ended WHERE ctid = place;
     END IF;
@@ -59,10 +87,10 @@ BEGIN
         FROM redrive.tally WHERE tally.lane = this.id
       ) AS one)
     AND (
-      SELECT (this.concurrency, this.per_second, this.ordered)
-        IS NOT DISTINCT FROM (rule.concurrency, rule.per_second, coalesce(rule.ordered, false))
+      SELECT (this.concurrency, this.per_second, this.ordered, this.blocking) IS NOT DISTINCT FROM
+        (rule.concurrency, rule.per_second, coalesce(rule.ordered, false), coalesce(rule.blocking, false))
       FROM (SELECT) AS always LEFT JOIN LATERAL (
-        SELECT its.concurrency, its.per_second, its.ordered FROM redrive.limit_rule AS its
+        SELECT its.concurrency, its.per_second, its.ordered, its.blocking FROM redrive.limit_rule AS its
         WHERE its.kind = this.kind AND coalesce(its.category = this.category, true) AND coalesce(its.key = this.key, true)
         ORDER BY its.id DESC LIMIT 1
       ) AS rule ON true);

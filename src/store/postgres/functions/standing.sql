@@ -19,7 +19,7 @@ END
 $$;
 
 -- Where a task stands: in the queue of its lane, or with a worker. Returns JSON: {now, lane, is_undecided,
--- is_to_be_cancelled, before, worker, retry_budget, behind_retry, ramp, rate_opens_at, shared}; NULL if there is no such task.
+-- is_to_be_cancelled, before, worker, retry_budget, behind_retry, blocked_by, ramp, rate_opens_at, shared}; NULL if there is no such task.
 CREATE OR REPLACE FUNCTION redrive.standing_of(of_id text, most int, at bigint) RETURNS text LANGUAGE plpgsql STABLE
 /* verb */ AS $$
 DECLARE
@@ -51,6 +51,8 @@ BEGIN
       SELECT head.task FROM redrive.waiting AS head
       WHERE head.state = redrive.state_budgeted() AND head.lane = its.id AND head.task <> of_id LIMIT 1
     ) END,
+    'blocked_by', CASE WHEN its.blocking AND queued.task IS NOT NULL
+      THEN redrive.letter_before(its.id, queued.priority, queued.submitted_at, of_id) END,
     'ramp', its.ramp,
     'rate_opens_at', ceil(its.refilled_at + (1 - its.tokens) * 1000 / its.per_second)::bigint,
     'shared', (

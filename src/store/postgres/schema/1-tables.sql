@@ -60,6 +60,7 @@ CREATE TABLE redrive.lane (
   concurrency int,
   per_second  float8,
   ordered     boolean NOT NULL DEFAULT false,
+  blocking    boolean NOT NULL DEFAULT false,  -- ordered, and stops at dead letters
   last_place  bigint,            -- in an ordered lane: the `submitted_at` of the last task that started
   tokens      float8  NOT NULL DEFAULT 0,
   refilled_at bigint  NOT NULL DEFAULT 0,
@@ -111,7 +112,8 @@ CREATE TABLE redrive.limit_rule (
   key         text COLLATE "C",
   concurrency int,
   per_second  float8,
-  ordered     boolean NOT NULL
+  ordered     boolean NOT NULL,
+  blocking    boolean NOT NULL
 );
 
 -- Limits that the lanes of a kind, or of a kind and category, share. `limits` and `state` are JSON: see functions/shared.sql.
@@ -176,6 +178,7 @@ CREATE TABLE redrive.task (
   value            text,         -- the input of an item's present stage; NULL in the first
   cost             text,         -- JSON: how much it takes from each bucket of a shared limit
   traceparent      text,         -- the span that enqueued it
+  blocks           bigint,       -- the lane that it blocks while it is dead; in an index, where no success changes it
   -- The operation that moved it, and whether it has made a counted attempt since.
   operation        text COLLATE "C",
   answered         boolean  NOT NULL DEFAULT false,
@@ -189,6 +192,7 @@ CREATE TABLE redrive.task (
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX task_error     ON redrive.task (error_code)    WHERE error_code IS NOT NULL;
 CREATE INDEX task_operation ON redrive.task (operation, id) WHERE operation IS NOT NULL;
+CREATE INDEX task_blocking  ON redrive.task (blocks, priority DESC, submitted_at, id) WHERE blocks IS NOT NULL;
 CREATE INDEX task_group     ON redrive.task (failure_group, failure_state, failure_at, id) WHERE failure_state IS NOT NULL;
 
 -- The indexes are partial, so that a task is in the index of its state only. A ready task is found by its place in its lane,
@@ -245,7 +249,7 @@ CREATE VIEW redrive.standing AS
     task.started_at, greatest(its_claim.at, task.changed_at) AS changed_at, waiting.next_at, task.entries, task.attempts,
     task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
     task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result, task.payload,
-    task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered, task.has_steps,
+    task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered, task.has_steps, task.blocks,
     CASE WHEN task.state NOT IN (4, 5) THEN task.failure_group END AS failure_group  -- succeeded, skipped
   FROM redrive.task
   LEFT JOIN LATERAL (

@@ -1,5 +1,6 @@
 import type { Preparer } from '../driver.js'
 import { type Held, IS_HELD } from './held.js'
+import { firstLetter } from './letters.js'
 
 /** The place of a waiting task in its lane. */
 export interface OrderRow {
@@ -43,6 +44,8 @@ export function advanceStatements(db: Preparer) {
       WHERE state = 1 AND lane = ?
       ORDER BY priority DESC, submitted_at, id
       LIMIT 1`),
+    /** The first dead letter of a lane that blocks it. */
+    letter: db.prepare<{ lane: number }, string | null>(/* sql */ `SELECT ${firstLetter(':lane')}`).pluck(),
     /** Whether a task of an ordered lane goes before all others: it must run alone, or waits for its retry budget. */
     isBlocked: db
       .prepare<{ lane: number }, number>(/* sql */ `

@@ -1,6 +1,7 @@
 import { ALONE_FROM_LOSSES } from '../../rules/after-settlement.js'
 import type { Preparer } from '../driver.js'
 import { SeqStatement } from '../seq-statement.js'
+import { firstLetter, headOf, placeIn } from './letters.js'
 import { HISTORY_COLUMNS } from './standing-row.js'
 
 /** A ready task, as an array: rows as objects cost a claim a tenth of its time. */
@@ -110,10 +111,14 @@ export function claimStatements(db: Preparer) {
       SELECT id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM busy CROSS JOIN lane ON lane.id = busy.lane
       WHERE ${IS_OPEN}
-        -- In an ordered lane, a task that must run alone, or waits for its retry budget, goes before all others.
+        -- In an ordered lane, a task that must run alone, or waits for its retry budget, goes before all others. So does a
+        -- dead letter that blocks it.
         AND NOT (lane.ordered AND (
           EXISTS (SELECT 1 FROM task INDEXED BY task_alone WHERE task.state = 2 AND task.lane = lane.id)
           OR EXISTS (SELECT 1 FROM task INDEXED BY task_budgeted_lane WHERE task.state = -1 AND task.lane = lane.id)
+          OR lane.blocking AND (
+            SELECT ${firstLetter('lane.id', placeIn('head'))} FROM ${headOf('lane.id')} AS head
+          ) IS NOT NULL
         ))
       LIMIT :limit + 0`),
     ready: db
@@ -129,7 +134,7 @@ export function claimStatements(db: Preparer) {
     alone: db.prepare<ClaimScope, OpenLaneRow & { seq: number }>(/* sql */ `
       SELECT task.seq, lane.id, kind, category, key, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM task INDEXED BY task_alone CROSS JOIN lane ON lane.id = task.lane
-      WHERE task.state = 2 AND ${IS_OPEN}
+      WHERE task.state = 2 AND ${IS_OPEN} AND NOT (lane.blocking AND ${firstLetter('lane.id', placeIn('task'))} IS NOT NULL)
       ORDER BY task.priority DESC, task.submitted_at, task.id
       LIMIT 1`),
     readyRow: db.prepare<[number], ReadyRow>(/* sql */ `SELECT ${READY_COLUMNS} FROM task WHERE seq = ?`).raw(),

@@ -13,7 +13,7 @@ export function enqueueStatements(db: Preparer) {
       .pluck(),
     insertLane: db
       .prepare<{ kind: string; category: string; key: string; run: number | null }, number>(/* sql */ `
-        INSERT INTO lane (id, kind, category, key, paused, shared, concurrency, per_second, ordered, tokens)
+        INSERT INTO lane (id, kind, category, key, paused, shared, concurrency, per_second, ordered, blocking, tokens)
         SELECT
           CASE WHEN :run IS NOT NULL THEN :run
                WHEN :key = ''        THEN (SELECT min(0, ifnull(min(id), 0)) - 1 FROM lane)
@@ -25,9 +25,9 @@ export function enqueueStatements(db: Preparer) {
           (SELECT id FROM shared_limit
            WHERE kind = :kind AND ifnull(category = :category, 1)
            ORDER BY id DESC LIMIT 1),
-          concurrency, per_second, ifnull(ordered, 0), max(1, ifnull(per_second, 1))
+          concurrency, per_second, ifnull(ordered, 0), ifnull(blocking, 0), max(1, ifnull(per_second, 1))
         FROM (SELECT 1) LEFT JOIN (
-          SELECT concurrency, per_second, ordered FROM limit_rule
+          SELECT concurrency, per_second, ordered, blocking FROM limit_rule
           WHERE kind = :kind AND ifnull(category = :category, 1) AND ifnull(key = :key, 1)
           ORDER BY id DESC LIMIT 1
         )

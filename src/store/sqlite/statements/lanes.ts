@@ -7,6 +7,7 @@ export interface LaneStateRow {
   /** The task that holds it until then. */
   readonly held_by: string | null
   readonly ordered: number
+  readonly blocking: number
   readonly running: number
   readonly ramp: number | null
   readonly concurrency: number | null
@@ -19,14 +20,15 @@ export interface LaneStateRow {
 /** A rate begins with a second's worth. */
 const SET_LIMITS = /* sql */ `
   UPDATE lane
-  SET concurrency = :concurrency, per_second = :per_second, ordered = :ordered, tokens = max(1, ifnull(:per_second, 1)),
+  SET concurrency = :concurrency, per_second = :per_second, ordered = :ordered, blocking = :blocking, tokens = max(1, ifnull(:per_second, 1)),
       refilled_at = :now`
 
 const MATCHES_FILTER = /* sql */ `
   kind = :kind AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)`
 
 const HAS_OTHER_LIMITS = /* sql */ `
-  (concurrency IS NOT :concurrency OR per_second IS NOT :per_second OR ordered IS NOT :ordered)`
+  (concurrency IS NOT :concurrency OR per_second IS NOT :per_second OR ordered IS NOT :ordered
+    OR blocking IS NOT :blocking)`
 
 /** Whether a rule is the pause of a run, and lanes are selected without a key: what stops a run is for the run to end. */
 const IS_OF_RUN = /* sql */ `:key IS NULL AND pause_rule.key IS NOT NULL AND pause_rule.kind GLOB 'pipeline:*'`
@@ -35,7 +37,7 @@ const IS_OF_RUN = /* sql */ `:key IS NULL AND pause_rule.key IS NOT NULL AND pau
 export function laneStatements(db: Preparer) {
   return {
     laneState: db.prepare<[number], LaneStateRow>(/* sql */ `
-      SELECT paused, held_until, held_by, ordered, running, ramp, concurrency, per_second, tokens, refilled_at, shared
+      SELECT paused, held_until, held_by, ordered, blocking, running, ramp, concurrency, per_second, tokens, refilled_at, shared
       FROM lane WHERE id = ?`),
     /**
      * Whether there is a lane in which the end of one task may let another start, whether lanes share a limit, and whether
@@ -67,8 +69,8 @@ export function laneStatements(db: Preparer) {
       DELETE FROM limit_rule
       WHERE ${MATCHES_FILTER}`),
     addLimitRule: db.prepare(/* sql */ `
-      INSERT INTO limit_rule (kind, category, key, concurrency, per_second, ordered)
-      VALUES (:kind, :category, :key, :concurrency, :per_second, :ordered)`),
+      INSERT INTO limit_rule (kind, category, key, concurrency, per_second, ordered, blocking)
+      VALUES (:kind, :category, :key, :concurrency, :per_second, :ordered, :blocking)`),
     limitLanes: db.prepare(/* sql */ `
       ${SET_LIMITS}
       WHERE ${MATCHES_FILTER} AND ${HAS_OTHER_LIMITS}`),

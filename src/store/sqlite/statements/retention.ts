@@ -6,6 +6,10 @@ const LAST_RULE = /* sql */ `limit_rule AS rule
   WHERE rule.kind = lane.kind AND ifnull(rule.category = lane.category, 1) AND ifnull(rule.key = lane.key, 1)
   ORDER BY rule.id DESC LIMIT 1`
 
+/** Whether a task is not a dead letter that blocks its lane. */
+export const IS_PRUNABLE = /* sql */ `
+  NOT (task.state = 6 AND task.blocks IS NOT NULL AND (SELECT lane.blocking FROM lane WHERE lane.id = task.blocks))`
+
 /** Deletes what is past its retention. */
 export function retentionStatements(db: Preparer) {
   return {
@@ -14,7 +18,7 @@ export function retentionStatements(db: Preparer) {
       { seq: number; lane: number; failure_group: string | null; has_steps: number }
     >(/* sql */ `
       SELECT seq, lane, failure_group, has_steps FROM task INDEXED BY task_ended
-      WHERE state = ? AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= ?
+      WHERE state = ? AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= ? AND ${IS_PRUNABLE}
       ORDER BY changed_at
       LIMIT ? + 0`),
     forgetTask: db.prepare(/* sql */ `DELETE FROM task WHERE seq = ?`),
@@ -32,7 +36,8 @@ export function retentionStatements(db: Preparer) {
         AND (per_second IS NULL OR tokens + (:now - refilled_at) * per_second / 1000 >= max(1, per_second))
         AND concurrency IS (SELECT rule.concurrency FROM ${LAST_RULE})
         AND per_second IS (SELECT rule.per_second FROM ${LAST_RULE})
-        AND ordered = ifnull((SELECT rule.ordered FROM ${LAST_RULE}), 0)`),
+        AND ordered = ifnull((SELECT rule.ordered FROM ${LAST_RULE}), 0)
+        AND blocking = ifnull((SELECT rule.blocking FROM ${LAST_RULE}), 0)`),
     forgetKeys: db.prepare(/* sql */ `
       DELETE FROM idempotency
       WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done

@@ -65,7 +65,7 @@ export function settleStatements(db: Preparer) {
       UPDATE task
       SET state = ?, value = CASE WHEN ? IN (4, 5) THEN NULL ELSE value END, changed_at = ?, next_at = ?, started_at = ?,
           entries = ?, attempts = ?, deferrals = ?, losses = ?, undecided = ?, previous_delay = ?, error_class = ?, error_code = ?, error_message = ?, failure_group = ?, reason = ?,
-          result = ?, budget = ?, cancel_requested = 0, claim = NULL, worker = NULL
+          result = ?, blocks = ?, budget = ?, cancel_requested = 0, claim = NULL, worker = NULL
       WHERE seq = ?`),
     retry: db.prepare(/* sql */ `
       UPDATE task
