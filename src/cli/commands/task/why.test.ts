@@ -47,6 +47,7 @@ it('has the same answer for programs', async () => {
     category: '',
     key: '',
     status: 'waiting',
+    isTask: true,
     answer: 'No worker is running.',
     causes: [{ code: 'no_worker', text: 'No worker is running.', facts: { kind: 'email', workers: 0, kinds: [] } }],
     actions: [{ text: "Start a worker that has code for 'email'.", command: 'redrive worker FILE' }],
