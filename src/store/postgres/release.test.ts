@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '7d1c30cd5b631a354e4fe023a4b856abd2169c0dfcb91c671cb7612b670265ce',
+  1: '587eecf26e00295731114ae4f2b64c4bf0b95f96434c5a75d99717eb4d3b09f1',
 }
 
 const MAX_LINES = 60

@@ -44,6 +44,7 @@ export class Stats {
   readonly #shared
   readonly #cost
   readonly #ready
+  readonly #since
   readonly #due
   readonly #alone
   readonly #budgeted
@@ -78,13 +79,20 @@ export class Stats {
         SELECT cost FROM task INDEXED BY task_ready WHERE state = 1 AND lane = ?
         ORDER BY priority DESC, submitted_at, id LIMIT 1`)
       .pluck()
-    this.#ready = db.prepare<[number, number], DueTasks>(/* sql */ `
-      SELECT count(*) AS count, min(next_at) AS since
-      FROM (
-        SELECT next_at FROM task INDEXED BY task_ready WHERE state = 1 AND lane = ?
+    const firstReady = (column: string) => /* sql */ `
+      SELECT ${column} FROM (
+        SELECT next_at FROM task INDEXED BY task_ready WHERE state = 1 AND lane = lane.id
         ORDER BY priority DESC, submitted_at, id
-        LIMIT ? + 0
-      )`)
+        LIMIT :most + 0
+      )`
+    this.#ready = db.prepare<object, DueRow>(/* sql */ `
+      SELECT id AS lane, (${firstReady('count(*)')}) AS count, (${firstReady('min(next_at)')}) AS since
+      FROM lane
+      WHERE kind = :kind AND category = :category AND waiting > 0 AND paused = 0 AND held_until <= :now`)
+    this.#since = db
+      .prepare<object, number | null>(/* sql */ `
+        SELECT (${firstReady('min(next_at)')}) FROM lane WHERE id = :lane`)
+      .pluck()
     // Tasks that are due stay scheduled until the next claim, which may be far away: nobody may be there to claim.
     this.#due = db.prepare<[number, number], DueRow>(/* sql */ `
       SELECT lane, count(*) AS count, min(next_at) AS since
@@ -133,25 +141,39 @@ export class Stats {
     const isOpen = (lane: LaneRow) => lane.paused === 0 && !isHeld(lane)
     const open = byKind(lanes.filter(isOpen))
     const budgeted = new Map(this.#budgeted.all(now, most).map(({ lane, count }) => [lane, count]))
+    const ready = this.#readyByLane(open.values(), most, now)
     const book = new StatsBook()
     for (const counts of this.#counts.all()) book.count(counts)
     for (const lane of lanes) {
-      const part = Math.max(1, Math.floor(most / open.size / (open.get(kindOf(lane))?.count ?? 1)))
       const allowance = lane.is_blocked === 1 ? 0 : LaneQueue.allowance(lane, now)
-      const state = { isPaused: lane.paused === 1, isHeld: isHeld(lane), budgeted: budgeted.get(lane.id) ?? 0 }
-      const ready = isOpen(lane) ? this.#readyIn(lane.id, part, allowance) : []
-      book.add({ ...lane, ...state, allowance }, [...ready, ...(due.get(lane.id) ?? [])])
+      const held = isHeld(lane)
+      const { id, kind, category, waiting } = lane
+      const state = { isPaused: lane.paused === 1, isHeld: held, budgeted: budgeted.get(id) ?? 0 }
+      const first = lane.paused === 1 || held ? undefined : ready.get(id)
+      const tasks = first === undefined ? [] : [this.#within(first, allowance)]
+      book.add({ kind, category, waiting, ...state, allowance }, [...tasks, ...(due.get(id) ?? [])])
     }
     const costOf = (part: KindStats) => this.#costIn(open.get(kindOf(part))?.first)
     const kinds = book.kinds(this.#shared.all().map(sharedLimit), costOf, now)
     return { now, workers: this.#workers.get(now, now) ?? 0, kinds }
   }
 
-  #readyIn(lane: number, part: number, allowance: number): DueTasks[] {
-    const ready = this.#ready.get(lane, part)
-    if (ready === undefined || ready.count === 0) return []
-    if (ready.count <= allowance) return [ready]
-    return [{ count: ready.count, since: this.#ready.get(lane, Math.max(0, allowance))?.since }]
+  /** The first ready tasks of each open lane, with one statement for each kind and category. */
+  #readyByLane(kinds: Iterable<OpenKind>, most: number, now: number): Map<number, DueRow> {
+    const open = [...kinds]
+    const found = new Map<number, DueRow>()
+    for (const { kind, category, count } of open) {
+      const part = Math.max(1, Math.floor(most / open.length / count))
+      for (const row of this.#ready.iterate({ kind, category, most: part, now }))
+        if (row.count > 0) found.set(row.lane, row)
+    }
+    return found
+  }
+
+  /** Ready tasks with the time since when those are due that the lane lets start. */
+  #within({ lane, count, since }: DueRow, allowance: number): DueTasks {
+    if (count <= allowance) return { count, since }
+    return { count, since: allowance <= 0 ? undefined : this.#since.get({ lane, most: allowance }) }
   }
 
   #costIn(lane: number | undefined): Cost | undefined {
@@ -159,16 +181,23 @@ export class Stats {
   }
 }
 
+/** A kind and category with open lanes: how many, and the first of them. */
+interface OpenKind extends Pick<LaneRow, 'kind' | 'category'> {
+  count: number
+  readonly first: number
+}
+
 function kindOf({ kind, category }: Pick<LaneRow, 'kind' | 'category'>): string {
   return `${kind}\0${category}`
 }
 
-/** How many lanes each kind and category has, and the first of them. */
-function byKind(lanes: readonly LaneRow[]): Map<string, { readonly count: number; readonly first: number }> {
-  const kinds = new Map<string, { count: number; readonly first: number }>()
+/** The lanes by kind and category. */
+function byKind(lanes: readonly LaneRow[]): Map<string, OpenKind> {
+  const kinds = new Map<string, OpenKind>()
   for (const lane of lanes) {
+    const { kind, category, id } = lane
     const known = kinds.get(kindOf(lane))
-    if (known === undefined) kinds.set(kindOf(lane), { count: 1, first: lane.id })
+    if (known === undefined) kinds.set(kindOf(lane), { kind, category, count: 1, first: id })
     else known.count++
   }
   return kinds

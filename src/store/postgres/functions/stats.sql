@@ -53,11 +53,9 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
     SELECT one.*, NOT one.is_paused AND NOT one.is_held AS is_open,
       NOT one.is_paused AND NOT one.is_held AND one.waiting > 0 AS is_busy
     FROM redrive.lane_figures(most, now_ms) AS one
-  ), part AS MATERIALIZED (
-    SELECT one.*, greatest(1, most / greatest(1, (
-        SELECT count(DISTINCT (busy.kind, busy.category)) FROM figure AS busy WHERE busy.is_busy
-      )) / greatest(1, count(*) FILTER (WHERE one.is_busy) OVER (PARTITION BY one.kind, one.category))) AS size
-    FROM figure AS one
+  ), share AS MATERIALIZED (
+    SELECT figure.kind, figure.category, greatest(1, most / count(*) OVER () / count(*)) AS size
+    FROM figure WHERE figure.is_busy GROUP BY figure.kind, figure.category
   )
   SELECT part.kind, part.category, part.waiting,
     CASE WHEN part.is_paused THEN part.waiting ELSE 0 END,
@@ -68,7 +66,9 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
       CASE WHEN part.allowance > first.ready THEN part.since END, first.since) END,
     CASE WHEN part.is_open THEN greatest(0, part.due + first.ready - part.allowance) ELSE 0 END,
     part.running, part.dead, first.head
-  FROM part CROSS JOIN LATERAL (
+  FROM figure AS part
+  LEFT JOIN share ON part.is_busy AND share.kind = part.kind AND share.category = part.category
+  CROSS JOIN LATERAL (
     SELECT count(*) AS ready, min(ready.next_at) FILTER (WHERE ready.nth <= part.allowance) AS since,
       min(ready.task) FILTER (WHERE ready.nth = 1) AS head
     FROM (
@@ -76,15 +76,17 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
       FROM redrive.waiting AS task
       WHERE task.state = redrive.state_ready() AND task.lane = part.id
       ORDER BY task.priority DESC, task.submitted_at, task.task
-      LIMIT CASE WHEN part.is_busy THEN part.size ELSE 0 END
+      LIMIT coalesce(share.size, 0)
     ) AS ready
   ) AS first
 $$;
 
 -- The figures of the store by kind and category, and the limits that lanes share, which lower what is ready. Returns JSON:
 -- {now, workers, kinds, shared}, where `kinds` is an array of {kind, category, waiting, paused, held, budgeted, ready,
--- readySince, limited, running, dead, cost}, and `shared` one of {kind, category, limits, state}.
-CREATE OR REPLACE FUNCTION redrive.stats(most bigint, at bigint) RETURNS text LANGUAGE plpgsql STABLE /* verb */ AS $$
+-- readySince, limited, running, dead, cost}, and `shared` one of {kind, category, limits, state}. Lanes find the
+-- share of their kind with a hash join, since there are thousands of them.
+CREATE OR REPLACE FUNCTION redrive.stats(most bigint, at bigint) RETURNS text
+LANGUAGE plpgsql STABLE /* verb */ SET enable_hashjoin = on AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
 BEGIN
