@@ -34,8 +34,8 @@ export default defineConfig(({ mode }) => ({
     sequence: { sequencer: SlowestFirst },
     // Many tests talk to servers and start processes on machines that are busy with other things, where the default
     // time-outs are too short.
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    testTimeout: mode === 'long' ? 180_000 : 60_000,
+    hookTimeout: mode === 'long' ? 180_000 : 60_000,
     expect: { poll: { timeout: 10_000 } },
     typecheck: { enabled: mode !== 'long', include: ['test/types/**/*.test-d.ts'] },
   },
