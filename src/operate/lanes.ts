@@ -36,8 +36,13 @@ export interface LaneView {
   readonly dead: number
   /** The limits of this lane by itself. */
   readonly limits: LaneLimits
-  /** The limit that it shares with other lanes, with its learned pace in starts per second. */
-  readonly shared: { readonly limits: SharedLimits; readonly pace: number | null } | null
+  /** The limit that it shares with other lanes, with its learned pace in starts per second, and the quota that it is of. */
+  readonly shared: {
+    readonly limits: SharedLimits
+    readonly pace: number | null
+    /** The name of the quota; `null` if it is the limit of a kind or category, or what limits each quota of a kind. */
+    readonly quota: string | null
+  } | null
   /** The operator who set the limits, its own or else the shared ones; `null` if none is on record, such as for those of code. */
   readonly limitedBy: PauseView | null
   /** Whether no such lane exists yet: it is what an operator or code has set for lanes that come later. */
@@ -97,7 +102,7 @@ export async function listLanes(store: Store, filter: Partial<Lane> = {}): Promi
     running: lane.running,
     dead: byName.get(nameOf(lane, 'dead')) ?? 0,
     limits: lane.limits,
-    shared: lane.shared === undefined ? null : { limits: lane.shared.limits, pace: lane.shared.pace ?? null },
+    shared: sharedView(lane.shared),
     limitedBy: null,
     isRule: false,
   }))
@@ -126,7 +131,7 @@ function pauseView(rule: PauseRule | undefined): PauseView {
 }
 
 /** The rules for lanes that do not exist yet: one view for each selection of lanes. */
-function ruleViews({ pauses, limits }: LaneRules, lanes: readonly Lane[]): LaneView[] {
+function ruleViews({ pauses, limits }: LaneRules, lanes: readonly LaneRecord[]): LaneView[] {
   const views = new Map<string, LaneView>()
   const change = (rule: LaneSelection, set: Partial<LaneView>) => {
     if (lanes.some(lane => selects(rule, lane))) return
@@ -136,10 +141,22 @@ function ruleViews({ pauses, limits }: LaneRules, lanes: readonly Lane[]): LaneV
   }
   for (const rule of pauses) if (rule.isPaused) change(rule, { state: 'paused', pause: pauseView(rule) })
   for (const { limits: set, ...rule } of limits) {
-    if ('isShared' in set) change(rule, { shared: { limits: set, pace: null } })
+    if ('isShared' in set && set.isPerQuota) {
+      const isSeen = lanes.some(({ kind, shared }) => kind === rule.kind && shared?.quota !== undefined)
+      if (!isSeen) views.set(`${rule.kind} per quota`, quotaRule(rule.kind, set))
+    } else if ('isShared' in set) change(rule, { shared: { limits: set, pace: null, quota: null } })
     else if (Object.keys(set).length > 0) change(rule, { limits: set })
   }
   return [...views.values()]
+}
+
+function sharedView(shared: LaneRecord['shared']): LaneView['shared'] {
+  return shared === undefined ? null : { limits: shared.limits, pace: shared.pace ?? null, quota: shared.quota ?? null }
+}
+
+/** What limits each quota of a kind. */
+function quotaRule(kind: string, limits: SharedLimits): LaneView {
+  return { ...NO_LANE, kind, category: null, key: null, shared: { limits, pace: null, quota: null } }
 }
 
 const NO_LANE = {

@@ -309,15 +309,25 @@ function slowLane({ lane, rateOpensAt, now }: Situation) {
 function fullSharedLimit({ lane, shared }: Situation) {
   const most = lane.shared?.limits.concurrency
   if (shared?.running === undefined || most === undefined || shared.running < most) return undefined
-  const text = `The limit that its lane shares with others is reached: ${tasksText(most)} may run at once, and ${shared.running} ${are(shared.running)} running.`
+  const quota = lane.shared?.quota
+  const what = quota === undefined ? 'The limit that its lane shares with others' : `Its quota '${quota}'`
+  const text = `${what} is reached: ${tasksText(most)} may run at once, and ${shared.running} ${are(shared.running)} running.`
   const action = { text: 'See these lanes, with their limits.', args: commandArgs('lane ls', { '--kind': lane.kind }) }
-  return { code: 'shared_limit_full', text, facts: { running: shared.running, allowed: most }, action }
+  const facts = { running: shared.running, allowed: most, ...(quota !== undefined && { quota }) }
+  return { code: 'shared_limit_full', text, facts, action }
 }
 
 function slowSharedLimit({ lane, shared, now }: Situation) {
   if (shared === undefined || shared.opensAt <= Math.max(now, lane.heldUntil ?? 0)) return undefined
-  const text = `The rate that its lane shares with others lets it start at ${timeText(shared.opensAt)}.`
-  return { code: 'shared_rate', text, facts: { at: isoOrNull(shared.opensAt), pace: lane.shared?.pace ?? null } }
+  const quota = lane.shared?.quota
+  const what = quota === undefined ? 'that its lane shares with others' : `of its quota '${quota}'`
+  const text = `The rate ${what} lets it start at ${timeText(shared.opensAt)}.`
+  const facts = {
+    at: isoOrNull(shared.opensAt),
+    pace: lane.shared?.pace ?? null,
+    ...(quota !== undefined && { quota }),
+  }
+  return { code: 'shared_rate', text, facts }
 }
 
 function alone({ task }: Situation) {

@@ -187,6 +187,22 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     expect(answer.causes[0]?.facts).toEqual({ running: 1, allowed: 1 })
   })
 
+  it('its quota is reached', async () => {
+    await store.limit(
+      { kind },
+      { isShared: true, isPerQuota: true, concurrency: 1, rates: { calls: { perSecond: 0.1 } } },
+    )
+    await add('a', { key: 'x', quota: 'acme' })
+    await add('b', { key: 'y', quota: 'acme' })
+    await start()
+    const { causes } = await ask('b')
+    expect(causes.map(({ text }) => text)).toEqual([
+      "Its quota 'acme' is reached: 1 task may run at once, and 1 is running.",
+      expect.stringMatching(/^The rate of its quota 'acme' lets it start at /),
+    ])
+    expect(causes[0]?.facts).toEqual({ running: 1, allowed: 1, quota: 'acme' })
+  })
+
   it('others come before it, and it is told how many, up to ten thousand', async () => {
     await add('a')
     await add('b')

@@ -94,10 +94,40 @@ it('that an operator sets hold until the code has others', async () => {
   expect(await start(6)).toBe(6)
 })
 
+it('of each quota hold for its tasks, and are declared by the worker', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store)
+  const running: string[] = []
+  const sync = defineTask('sync', {
+    limits: { quota: { concurrency: 1 } },
+    handler: async (_: null, { key }) => {
+      running.push(key)
+      await sleep(1000, clock)
+    },
+  })
+  await queue.enqueueMany(sync, [
+    { payload: null, key: 'a1', quota: 'a' },
+    { payload: null, key: 'a2', quota: 'a' },
+    { payload: null, key: 'b1', quota: 'b' },
+  ])
+  await expect(queue.enqueue(sync, null, { quota: 'a' })).rejects.toThrow("'quota' needs a 'key'")
+  const worker = new Worker(store, { tasks: [sync], clock })
+  await worker.start()
+  await clock.advance(10)
+  expect(running.toSorted()).toEqual(['a1', 'b1'])
+  await clock.advance(5000)
+  expect(running.toSorted()).toEqual(['a1', 'a2', 'b1'])
+  await worker.stop()
+})
+
 it.each([
   [{ concurrency: 1.5 }, "'concurrency' must be a whole number"],
   [{ concurency: 1 }, "Did you mean 'concurrency'?"],
   [{ rates: { calls: { perSecond: 0 } } }, "The rate 'calls' of the task 'ask' needs one of 'perSecond'"],
+  [{ quota: { concurency: 1 } }, "Did you mean 'concurrency'?"],
+  [{ quota: { concurrency: -1 } }, "'concurrency' must be a whole number"],
+  [{ quota: { concurrency: 1 }, concurrency: 5 }, 'for all its tasks together or for each quota, not for both'],
 ])('that cannot be are refused: %j', (limits, message) => {
   expect(() => declareTask('ask', { limits: limits as object })).toThrow(OptionError)
   expect(() => declareTask('ask', { limits: limits as object })).toThrow(message)

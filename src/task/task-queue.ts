@@ -32,6 +32,11 @@ export interface EnqueueOptions {
   readonly category?: string | undefined
   /** The lane's key: a tenant, an account, a host. Lanes with a key take turns. */
   readonly key?: string | undefined
+  /**
+   * The quota under which its lane runs, such as an account: all lanes with the same one share what `limits.quota` of the
+   * task allows. Needs a key. Default: the lane stays under the quota that it has.
+   */
+  readonly quota?: string | undefined
   /** Higher goes first. Default 0. */
   readonly priority?: number | undefined
   /** The earliest time to run it. */
@@ -81,6 +86,7 @@ const ENQUEUE_OPTIONS: KnownOptions<EnqueueOptions> = {
   id: '',
   category: '',
   key: '',
+  quota: '',
   priority: '',
   runAt: '',
   delay: '',
@@ -239,7 +245,7 @@ function plainTasks<P>(task: TaskFor<P>, items: readonly (EnqueueOptions & { rea
 function newTask<P>(
   task: TaskFor<P>,
   payload: P,
-  { id, category, key, priority, cost, submittedAt }: EnqueueOptions,
+  { id, category, key, quota, priority, cost, submittedAt }: EnqueueOptions,
   { runAt, traceparent }: Pick<NewTask, 'runAt' | 'traceparent'>,
 ): NewTask {
   if (typeof task.kind !== 'string')
@@ -249,6 +255,7 @@ function newTask<P>(
     kind: task.kind,
     category,
     key,
+    ...(quota !== undefined && { quota }),
     priority: checkedPriority(priority),
     cost,
     traceparent,

@@ -24,6 +24,7 @@ import { OPERATORS } from './operators.js'
 import { OUTSIDE_ACTS } from './outside-acts.js'
 import { PATCHED_REDRIVES } from './patched-redrives.js'
 import { PAYLOAD_FILTERS } from './payload-filters.js'
+import { PER_QUOTA } from './per-quota.js'
 import { PRUNE } from './prune.js'
 import { QUOTAS } from './quotas.js'
 import { RECORDS } from './records.js'
@@ -53,6 +54,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   'dead heads': DEAD_HEADS,
   'shared limits': SHARED_LIMITS,
   quotas: QUOTAS,
+  'limits per quota': PER_QUOTA,
   budgets: BUDGETS,
   'retry budgets': RETRY_BUDGETS,
   ends: ENDS,

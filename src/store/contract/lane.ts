@@ -25,8 +25,10 @@ export interface LaneRecord extends Lane {
   readonly running: number
   /** Its own limits. */
   readonly limits: LaneLimits
-  /** The shared limit that it belongs to, with its learned pace in starts per second, if it has one. */
-  readonly shared?: { readonly limits: SharedLimits; readonly pace: number | undefined } | undefined
+  /** The shared limit that it belongs to, with its learned pace in starts per second and the name of its quota, if it has one. */
+  readonly shared?:
+    | { readonly limits: SharedLimits; readonly pace: number | undefined; readonly quota?: string | undefined }
+    | undefined
 }
 
 /** The limits of a lane. Invalid values are an `OptionError`. */
@@ -58,6 +60,11 @@ export interface LaneLimits {
  */
 export interface SharedLimits {
   readonly isShared: true
+  /**
+   * Limit the lanes of each quota by themselves, whatever their category: see `quota` of `NewTask`. Lanes without a quota
+   * are not concerned, and lanes with one belong to no other shared limit.
+   */
+  readonly isPerQuota?: boolean | undefined
   /** How many tasks of all these lanes may run at once: a whole number. */
   readonly concurrency?: number | undefined
   /** Buckets that fill at a steady rate, by name. A task starts when each has its cost, or is full; it may leave a debt. */

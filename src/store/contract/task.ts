@@ -46,6 +46,12 @@ export interface NewTask {
   readonly category?: string
   /** The key of its lane: a tenant, an account, a host. Default: none. */
   readonly key?: string
+  /**
+   * The quota under which its lane runs from now on, such as an account: lanes of the kind with the same quota share a
+   * limit, that of `isPerQuota` limits. A rate limit that a task meets holds all of them. Needs a key. Default: the lane
+   * stays under the quota that it has.
+   */
+  readonly quota?: string
   /** The caller's own id, for deduplication. Default: a generated id, ordered by time. */
   readonly id?: string
   /** JSON text. */

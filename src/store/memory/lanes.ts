@@ -1,13 +1,14 @@
-import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
+import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { LaneRules, PauseRule } from '../contract/lane-rule.js'
 import type { By } from '../contract/ledger.js'
-import type { KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
+import type { KeptQuota, KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
 import { runsAlone } from '../rules/after-settlement.js'
 import { isItem } from '../rules/runs/items.js'
 import type { Declaration } from '../rules/shared-limit.js'
 import type { CountedSharedLimit } from '../rules/stats-book.js'
 import { MemoryLane } from './lane.js'
 import { MemoryLaneRules, matches } from './lane-rules.js'
+import { MemoryQuotas } from './quotas.js'
 import { MemorySharedLimit } from './shared.js'
 import { goesBefore, type MemoryTask } from './task.js'
 
@@ -23,6 +24,7 @@ export class MemoryLanes implements LanePort {
   readonly #pauses = new MemoryLaneRules<Pause>()
   readonly #limits = new MemoryLaneRules<LaneLimits>()
   readonly #shared = new MemoryLaneRules<MemorySharedLimit>()
+  readonly #quotas = new MemoryQuotas()
   /** The last declaration, by the lanes that it is about. */
   readonly #declared = new Map<string, string>()
   /** Lanes with a key that have ready tasks, in the order of their turns: a lane that was served goes to the end. */
@@ -38,8 +40,8 @@ export class MemoryLanes implements LanePort {
     return this.#lanes.values()
   }
 
-  /** The lane, made if it does not exist. */
-  of({ kind, category, key }: Lane): MemoryLane {
+  /** The lane, made if it does not exist; put under a quota, if one is given. */
+  of({ kind, category, key }: Lane, quota?: string): MemoryLane {
     const name = JSON.stringify([kind, category, key])
     let lane = this.#lanes.get(name)
     if (lane === undefined) {
@@ -48,6 +50,7 @@ export class MemoryLanes implements LanePort {
       lane.shared = this.#shared.for(named)
       this.#lanes.set(name, lane)
     }
+    if (quota !== undefined) this.#quotas.join(lane, quota)
     return lane
   }
 
@@ -169,6 +172,7 @@ export class MemoryLanes implements LanePort {
       this.#keyed.delete(lane)
       this.#alone.delete(lane)
     }
+    this.#quotas.forgetIdle(this.all(), now)
   }
 
   /** Forgets lanes that have no tasks, with the rules for them. */
@@ -199,7 +203,15 @@ export class MemoryLanes implements LanePort {
     known?.change(limit)
     const shared = known ?? new MemorySharedLimit(limit)
     this.#shared.add(lanes, shared)
-    for (const lane of this.#matching(lanes)) lane.shared = shared
+    for (const lane of this.#matching(lanes)) if (lane.shared?.quota === undefined) lane.shared = shared
+  }
+
+  lockQuotas(kind: string): readonly KeptQuota[] {
+    return this.#quotas.lock(kind)
+  }
+
+  saveQuotas(kind: string, limits: SharedLimits, states: readonly Pick<KeptQuota, 'quota' | 'state'>[]): void {
+    this.#quotas.save(kind, limits, states)
   }
 
   /** The limits that lanes share. */
@@ -213,7 +225,7 @@ export class MemoryLanes implements LanePort {
     const own = this.#limits.all(filter).map(([lanes, limits]) => ({ ...lanes, limits }))
     return {
       pauses: this.#pauses.all(filter).map(([lanes, pause]) => ({ ...lanes, ...pause })),
-      limits: [...own, ...shared],
+      limits: [...own, ...shared, ...this.#quotas.rules(filter.kind)],
     }
   }
 

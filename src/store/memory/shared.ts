@@ -7,8 +7,10 @@ import {
   afterRefusal,
   afterStart,
   afterUse,
+  isAtRest,
   opensAt,
   paceAt,
+  quotaRoom,
   type SharedState,
 } from '../rules/shared-limit.js'
 
@@ -19,10 +21,13 @@ export type LaneEnd = Pick<After, 'lane' | 'nextAttemptAt'>
 export class MemorySharedLimit {
   /** How many tasks of all its lanes run. */
   running = 0
+  /** The name of the quota that it is the limit of. */
+  readonly quota: string | undefined
   #limits: SharedLimits
   #state: SharedState
 
-  constructor({ limits, state }: KeptSharedLimit) {
+  constructor({ limits, state }: KeptSharedLimit, quota?: string) {
+    this.quota = quota
     this.#limits = limits
     this.#state = state
   }
@@ -54,6 +59,16 @@ export class MemorySharedLimit {
     return this.#state.heldBy
   }
 
+  /** How many of its tasks may start now, at a cost of 1. */
+  room(now: number): number {
+    return quotaRoom(this.#limits, this.#state, this.running, now)
+  }
+
+  /** Whether it is as it would be made again. */
+  isAtRest(now: number): boolean {
+    return isAtRest(this.#limits, this.#state, now)
+  }
+
   /** When hold, buckets and pace let a task start. */
   opensAt(cost: Cost | undefined, now: number): number {
     return opensAt(this.#limits, this.#state, cost, now)
@@ -82,6 +97,7 @@ export class MemorySharedLimit {
   }
 
   toRecord(now: number): LaneRecord['shared'] {
-    return { limits: this.#limits, pace: paceAt(this.#state, now) }
+    const { quota } = this
+    return { limits: this.#limits, pace: paceAt(this.#state, now), ...(quota !== undefined && { quota }) }
   }
 }

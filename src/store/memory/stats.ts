@@ -31,7 +31,8 @@ export function statsOf(
     if (waiting === 0) continue
     const since = sinceOf(due, allowance)
     if (due[0] !== undefined) first.set(JSON.stringify([kind, category]), due[0])
-    book.add({ kind, category, isPaused, isHeld, waiting, budgeted, allowance }, [{ count: due.length, since }])
+    const quota = lane.shared?.quota === undefined ? undefined : { id: lane.shared, room: lane.shared.room(now) }
+    book.add({ kind, category, isPaused, isHeld, waiting, budgeted, allowance, quota }, [{ count: due.length, since }])
   }
   const costOf = ({ kind, category }: KindStats) => first.get(JSON.stringify([kind, category]))?.cost
   return book.kinds(lanes.shared(), costOf, now)

@@ -93,9 +93,9 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   }
 
   add(task: NewTask, now: number): Enqueued {
-    const { id = this.#newId(now), kind, category = '', key = '', tried } = task
+    const { id = this.#newId(now), kind, category = '', key = '', quota, tried } = task
     if (this.tasks.has(id)) return { id, isNew: false }
-    const added = newTask({ ...task, id }, this.lanes.of({ kind, category, key }), now)
+    const added = newTask({ ...task, id }, this.lanes.of({ kind, category, key }, quota), now)
     this.tasks.set(id, added)
     added.lane.added(added.record)
     this.#moved(undefined, added)

@@ -5,7 +5,8 @@ import type { StoreContract } from '../contract/store.js'
 
 /**
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order
- * its rows, and the columns that are moved. A lane that is added belongs to the shared limit that matches it. A task also has the name of its lane, its `steps` in their order and its `ledger`, in which the attempt
+ * its rows, and the columns that are moved. A lane that is added belongs to
+ * the shared limit of its `quota`, or the one that matches it. A task also has the name of its lane, its `steps` in their order and its `ledger`, in which the attempt
  * kept in the task's own row is a row like all others. The figures of groups are added up by hour.
  */
 export const SECTIONS = {
@@ -15,7 +16,7 @@ export const SECTIONS = {
     key: ['id'],
     columns: words('id kind category key concurrency per_second ordered blocking'),
   },
-  shared: { table: 'shared_limit', key: ['id'], columns: words('id kind category limits state') },
+  shared: { table: 'shared_limit', key: ['id'], columns: words('id kind category limits state quota') },
   budget: { table: 'budget', key: ['id'], columns: words('id kind category settings gate') },
   declared: { table: 'declared_limit', key: ['lanes'], columns: words('lanes limits') },
   lane: {

@@ -327,6 +327,31 @@ describe('a move', () => {
     }
   })
 
+  it('brings quotas, with their lanes and their holds', async () => {
+    const source = await empty('sqlite')
+    await source.limit({ kind: 'sync' }, { isShared: true, isPerQuota: true, concurrency: 2 })
+    await source.limit({ kind: 'sync' }, { isOrdered: true })
+    const task = (key: string, quota: string) => ({ kind: 'sync', key, quota, payload: '1' })
+    await source.enqueue([task('r1', 'acme'), task('r1', 'acme')])
+    await settleNext(source, 'sync', [{ type: 'deferred', delayMs: 60_000 }])
+    await source.enqueue([task('r2', 'acme'), task('r3', 'other')])
+    const [there, back] = [await empty('postgres'), await empty('sqlite')]
+    await moveStore(source, there)
+    await moveStore(there, back)
+    const lanes = await source.lanes()
+    expect(lanes.map(({ shared }) => shared?.quota)).toEqual(['acme', 'acme', 'other'])
+    for (const store of [there, back]) {
+      expect(await store.lanes()).toEqual(lanes)
+      const request = { worker: 'w', leaseMs: 1000, rooms: [{ kinds: ['sync'] }], limit: 9, isIdle: true }
+      const { tasks, now, nextAt = now } = await store.claim(request)
+      expect([tasks.map(({ key }) => key), nextAt > now]).toEqual([['r3'], true])
+      await store.enqueue([task('r4', 'acme'), task('r5', 'new')])
+      const [held, fresh] = [await store.lanes({ key: 'r4' }), await store.lanes({ key: 'r5' })]
+      expect(held[0]?.heldUntil).toBe(lanes[1]?.heldUntil)
+      expect(fresh[0]?.shared).toMatchObject({ limits: { concurrency: 2 }, quota: 'new' })
+    }
+  })
+
   it.each([
     ['sqlite', 'postgres'],
     ['postgres', 'sqlite'],
@@ -529,6 +554,8 @@ describe('what is moved', () => {
       ...['failure_state', 'failure_at'],
     ],
     ledger: ['task'],
+    // The end of its hold, or noted with the next claim.
+    shared_limit: ['opens_at'],
     // Counts are of the last minutes, and begin afresh.
     budget: ['counts', 'retries', 'is_open', 'has_retries'],
   }

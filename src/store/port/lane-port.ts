@@ -11,6 +11,11 @@ export interface KeptSharedLimit {
   readonly state: SharedState
 }
 
+/** The limit of a quota, as it is kept. */
+export interface KeptQuota extends KeptSharedLimit {
+  readonly quota: string
+}
+
 /** The primitives of lanes. Rules hold for lanes that are made later, too. */
 export interface LanePort {
   /** Makes those of these lanes that do not exist. */
@@ -27,6 +32,10 @@ export interface LanePort {
   lockShared(lanes: SharedSelection): KeptSharedLimit | undefined
   /** Lets the lanes that match share a limit. Replaces those that it covers. */
   saveShared(lanes: SharedSelection, limit: KeptSharedLimit): void
+  /** The limits of the quotas of a kind. Nobody else changes them, or adds one, until the transaction ends. */
+  lockQuotas(kind: string): readonly KeptQuota[]
+  /** Limits each quota of a kind, also those that come later, and changes the state of those that are there. */
+  saveQuotas(kind: string, limits: SharedLimits, states: readonly Pick<KeptQuota, 'quota' | 'state'>[]): void
   /** Notes what code declares. Returns false if it is the same as the last time. */
   declare(declaration: Declaration): boolean
 }

@@ -71,7 +71,7 @@ interface EnqueueCall {
 
 function encode(tasks: readonly NewTask[], makeId: () => string): EnqueueCall {
   const [first] = tasks
-  const isLone = tasks.length === 1 && first !== undefined && first.tried === undefined
+  const isLone = tasks.length === 1 && first !== undefined && first.tried === undefined && first.quota === undefined
   return isLone ? encodeOne(first, makeId) : encodeMany(tasks, makeId)
 }
 
@@ -88,6 +88,7 @@ const FIRST_ROUNDS = 1_000_000_000
 
 interface NumberedLane extends Lane {
   readonly n: number
+  quota?: string
 }
 
 interface EnqueuedRow {
@@ -110,6 +111,7 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
       lane = lanes.get(name) ?? { n: lanes.size + 1, kind, category, key }
       lanes.set(name, lane)
     }
+    if (task.quota !== undefined) lane.quota = task.quota
     if (task.tried === undefined) return { id, lane: lane.n, round: undefined }
     const round = Math.floor(Math.random() * FIRST_ROUNDS)
     tried.add({ id, ...task.tried }, { n, round })

@@ -1,8 +1,8 @@
-import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
+import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
-import type { KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
+import type { KeptQuota, KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
 import type { Promised } from '../port/steps.js'
-import type { Declaration } from '../rules/shared-limit.js'
+import { type Declaration, NEW_STATE } from '../rules/shared-limit.js'
 import type { Sql } from './database.js'
 import { byValues } from './text.js'
 
@@ -41,6 +41,19 @@ export class PostgresLanePort implements Promised<LanePort> {
 
   async saveShared({ kind, category }: SharedSelection, { limits, state }: KeptSharedLimit): Promise<void> {
     await this.#sql.call('save_shared', [kind, category ?? null, JSON.stringify(limits), JSON.stringify(state)])
+  }
+
+  async lockQuotas(kind: string): Promise<readonly KeptQuota[]> {
+    return JSON.parse(String(await this.#sql.call('lock_quotas', [kind]))) as KeptQuota[]
+  }
+
+  async saveQuotas(
+    kind: string,
+    limits: SharedLimits,
+    states: readonly Pick<KeptQuota, 'quota' | 'state'>[],
+  ): Promise<void> {
+    const kept = [{ quota: '', state: NEW_STATE }, ...states.filter(({ quota }) => quota !== '')]
+    await this.#sql.call('save_quotas', [kind, JSON.stringify(limits), JSON.stringify(kept)])
   }
 
   async declare({ lanes, limits }: Declaration): Promise<boolean> {

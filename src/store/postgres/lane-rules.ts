@@ -20,7 +20,7 @@ const LANE_RULES = /* sql */ `
     ),
     'shared', (
       SELECT coalesce(json_agg(rule ORDER BY rule.id), '[]') FROM (
-        SELECT id, kind, category, NULL AS key, limits FROM redrive.shared_limit
+        SELECT id, kind, category, NULL AS key, limits FROM redrive.shared_limit WHERE coalesce(quota, '') = ''
       ) AS rule
       WHERE ${SELECTS}
     )

@@ -31,6 +31,7 @@ interface LaneRow extends Lane {
   readonly held_by: string | null
   readonly shared_limits: SharedLimits | null
   readonly pace: number | null
+  readonly quota: string | null
   readonly running: number
   readonly concurrency: number | null
   readonly per_second: number | null
@@ -234,11 +235,12 @@ const lanesWhere = (condition: string, clock: number) => /* sql */ `
     CASE WHEN hold.until > clock.now THEN hold.task END AS held_by,
     (SELECT coalesce(sum(tally.running), 0) FROM redrive.tally WHERE tally.lane = lane.id) AS running,
     concurrency, per_second, ordered, blocking,
-    CASE WHEN blocking THEN redrive.letter_before(lane.id, NULL, NULL, NULL) END AS blocked_by, shared.limits AS shared_limits, redrive.pace_at(shared.state, clock.now) AS pace
+    CASE WHEN blocking THEN redrive.letter_before(lane.id, NULL, NULL, NULL) END AS blocked_by, shared.limits AS shared_limits, redrive.pace_at(shared.state, clock.now) AS pace,
+    shared.quota
   FROM redrive.lane
   CROSS JOIN (SELECT redrive.now_ms($${clock}) AS now) AS clock
   LEFT JOIN LATERAL (
-    SELECT limits::jsonb, state::jsonb FROM redrive.shared_limit WHERE shared_limit.id = lane.shared
+    SELECT limits::jsonb, state::jsonb, quota FROM redrive.shared_limit WHERE shared_limit.id = lane.shared
   ) AS shared ON true
   CROSS JOIN LATERAL (
     SELECT greatest(held_until, shared_hold.until) AS until,
@@ -259,7 +261,9 @@ function laneRecord(row: LaneRow): LaneRecord {
     blockedBy: row.blocked_by ?? undefined,
     running: row.running,
     limits: laneLimits(row),
-    shared: row.shared_limits ? { limits: row.shared_limits, pace: row.pace ?? undefined } : undefined,
+    shared: row.shared_limits
+      ? { limits: row.shared_limits, pace: row.pace ?? undefined, ...(row.quota !== null && { quota: row.quota }) }
+      : undefined,
   }
 }
 

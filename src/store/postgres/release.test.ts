@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '587eecf26e00295731114ae4f2b64c4bf0b95f96434c5a75d99717eb4d3b09f1',
+  1: 'a72d121ec65a9ecaeb027c899957ca5135e7759a27ac8cf0a35f550865c80b0d',
 }
 
 const MAX_LINES = 60

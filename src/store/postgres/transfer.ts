@@ -43,39 +43,6 @@ const FLAGS = new Set([
   'has_steps',
 ])
 
-/** Reads a page of a section. Each row comes as JSON, so that numbers are numbers. */
-export async function exportPage(
-  database: Database,
-  section: Section,
-  { limit, after }: PageRequest,
-): Promise<Page<MovedRow>> {
-  const { table, key, columns } = SECTIONS[section]
-  const order = key.map(column => `${table}.${column}`).join(', ')
-  const place = after === undefined ? [] : placeOf(after)
-  const text = /* sql */ `
-    SELECT row_to_json(moved)::text AS answer FROM (
-      SELECT ${columns.map(column => `${table}.${column}${FLAGS.has(column) ? '::int' : ''}`).join(', ')}
-        ${section === 'task' ? LANE_AND_HISTORY : ''}
-      FROM ${SOURCES[section] ?? `redrive.${table}`}
-      ${after === undefined ? '' : `WHERE (${order}) > (${place.map((_, index) => `$${index + 2}`).join(', ')})`}
-      ORDER BY ${order}
-      LIMIT $1
-    ) AS moved`
-  const answers = await database.query(text, [limit, ...place], LONG)
-  const rows = answers.map(answer => read(JSON.parse(String(answerOf([answer]))) as MovedRow))
-  return pageOf(section, rows, limit)
-}
-
-/** Where the rows of a section come from, if not from its table as it is. */
-const SOURCES: Readonly<Partial<Record<Section, string>>> = {
-  task: 'redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane',
-  tally: /* sql */ `(
-    SELECT failure_group, hour, sum(seen)::bigint AS seen, sum(retrying)::bigint AS retrying, sum(dead)::bigint AS dead,
-      max(last_seen) AS last_seen
-    FROM redrive.group_tally GROUP BY failure_group, hour
-  ) AS group_tally`,
-}
-
 /** A category is never NULL here. */
 function exportedColumn(column: string): string {
   return column === 'category' ? `nullif(ledger.category, '') AS category` : `ledger.${column}`
@@ -103,6 +70,45 @@ const LANE_AND_HISTORY = /* sql */ `, lane.kind, lane.category, lane.key, (task.
     WHERE step.task = task.id
   ) AS steps`
 
+/** What the rows of a section have besides its columns. */
+const MORE: Readonly<Partial<Record<Section, string>>> = {
+  lane: ', (SELECT its.quota FROM redrive.shared_limit AS its WHERE its.id = lane.shared) AS quota',
+  task: LANE_AND_HISTORY,
+}
+
+/** Reads a page of a section. Each row comes as JSON, so that numbers are numbers. */
+export async function exportPage(
+  database: Database,
+  section: Section,
+  { limit, after }: PageRequest,
+): Promise<Page<MovedRow>> {
+  const { table, key, columns } = SECTIONS[section]
+  const order = key.map(column => `${table}.${column}`).join(', ')
+  const place = after === undefined ? [] : placeOf(after)
+  const text = /* sql */ `
+    SELECT row_to_json(moved)::text AS answer FROM (
+      SELECT ${columns.map(column => `${table}.${column}${FLAGS.has(column) ? '::int' : ''}`).join(', ')}
+        ${MORE[section] ?? ''}
+      FROM ${SOURCES[section] ?? `redrive.${table}`}
+      ${after === undefined ? '' : `WHERE (${order}) > (${place.map((_, index) => `$${index + 2}`).join(', ')})`}
+      ORDER BY ${order}
+      LIMIT $1
+    ) AS moved`
+  const answers = await database.query(text, [limit, ...place], LONG)
+  const rows = answers.map(answer => read(JSON.parse(String(answerOf([answer]))) as MovedRow))
+  return pageOf(section, rows, limit)
+}
+
+/** Where the rows of a section come from, if not from its table as it is. */
+const SOURCES: Readonly<Partial<Record<Section, string>>> = {
+  task: 'redrive.standing AS task JOIN redrive.lane ON lane.id = task.lane',
+  tally: /* sql */ `(
+    SELECT failure_group, hour, sum(seen)::bigint AS seen, sum(retrying)::bigint AS retrying, sum(dead)::bigint AS dead,
+      max(last_seen) AS last_seen
+    FROM redrive.group_tally GROUP BY failure_group, hour
+  ) AS group_tally`,
+}
+
 /** Adds rows that are not there yet, in one statement. Returns how many were new. */
 export async function importRows(database: Database, section: Section, rows: readonly MovedRow[]): Promise<number> {
   const values = [JSON.stringify(rows.map(written))]
@@ -120,17 +126,24 @@ const COUNT = /* sql */ `SELECT count(*) AS answer FROM added`
 const IS_IN_GROUP = /* sql */ `
   given.failure_group IS NOT NULL AND given.state NOT IN (redrive.state_succeeded(), redrive.state_skipped())`
 
+/** A quota that is held wakes workers when the hold ends. */
+const QUOTA_OPENS_AT = /* sql */ `
+  CASE WHEN quota IS NULL THEN 0 ELSE (state::json ->> 'heldUntil')::float8::bigint END`
+
 const IMPORTS: Readonly<Record<Section, string>> = {
   pause: `WITH ${adding('pause')} ${countAndGoOn('pause')}`,
   limit: `WITH ${adding('limit')} ${countAndGoOn('limit')}`,
-  shared: `WITH ${adding('shared')} ${countAndGoOn('shared')}`,
+  shared: `WITH ${adding('shared', { opens_at: QUOTA_OPENS_AT })} ${countAndGoOn('shared')}`,
   budget: `WITH ${adding('budget')} ${countAndGoOn('budget')}`,
   declared: `WITH ${adding('declared')} ${COUNT}`,
   lane: /* sql */ `
     WITH added AS (
       INSERT INTO redrive.lane (id, shared, ${SECTIONS.lane.columns.join(', ')})
-      SELECT redrive.new_lane_id(kind, key), redrive.shared_of(kind, category), ${SECTIONS.lane.columns.join(', ')}
-      FROM json_populate_recordset(NULL::redrive.lane, $1)
+      SELECT redrive.new_lane_id(its.kind, its.key), coalesce(
+          (SELECT id FROM redrive.shared_limit AS known WHERE known.kind = its.kind AND known.quota = row ->> 'quota'),
+          redrive.shared_of(its.kind, its.category)),
+        ${SECTIONS.lane.columns.map(column => `its.${column}`).join(', ')}
+      FROM json_array_elements($1) AS given (row) CROSS JOIN json_populate_record(NULL::redrive.lane, row) AS its
       ON CONFLICT DO NOTHING
       RETURNING true
     )
@@ -216,11 +229,11 @@ const IMPORTS: Readonly<Record<Section, string>> = {
   audit: `WITH ${adding('audit')} ${countAndGoOn('audit')}`,
 }
 
-function adding(section: Section): string {
+function adding(section: Section, derived: Readonly<Record<string, string>> = {}): string {
   const { table, columns } = SECTIONS[section]
   return /* sql */ `added AS (
-    INSERT INTO redrive.${table} (${columns.join(', ')}) OVERRIDING SYSTEM VALUE
-    SELECT ${columns.join(', ')} FROM json_populate_recordset(NULL::redrive.${table}, $1)
+    INSERT INTO redrive.${table} (${[...columns, ...Object.keys(derived)].join(', ')}) OVERRIDING SYSTEM VALUE
+    SELECT ${[...columns, ...Object.values(derived)].join(', ')} FROM json_populate_recordset(NULL::redrive.${table}, $1)
     ON CONFLICT DO NOTHING
     RETURNING ${table}.*
   )`

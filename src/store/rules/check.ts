@@ -45,12 +45,13 @@ export function checkIds(ids: readonly string[]): void {
 }
 
 export function checkNewTask(task: NewTask): void {
-  const { id, kind, category, key, payload, priority, submittedAt, runAt, cost, traceparent, tried } = task
+  const { id, kind, category, key, quota, payload, priority, submittedAt, runAt, cost, traceparent, tried } = task
   if (id !== undefined) checkName('id', id)
   if (id === '') throw new OptionError('id', "'id' must not be empty. Leave it out to have one generated.")
   checkName('kind', kind)
   if (category !== undefined) checkName('category', category)
   if (key !== undefined) checkName('key', key)
+  if (quota !== undefined) checkQuota(quota, key)
   checkText('payload', payload)
   checkNumber('priority', priority, Number.MAX_VALUE)
   checkNumber('submittedAt', submittedAt, MAX_TIME)
@@ -59,6 +60,16 @@ export function checkNewTask(task: NewTask): void {
   if (traceparent !== undefined) checkTraceparent(traceparent)
   if (tried !== undefined) checkOutcome(tried.outcome)
   if (tried?.attempt.group !== undefined) checkGroup(tried.attempt.group)
+}
+
+/** All tasks of a lane have the same quota, so those of different quotas must not end up in a lane without a key. */
+function checkQuota(quota: string, key: string | undefined): void {
+  checkName('quota', quota)
+  if (quota === '') throw new OptionError('quota', "'quota' must not be empty. Leave it out if there is none.")
+  if (key === undefined || key === '') {
+    const advice = `Without an order to keep, use the quota as the key, and limit each lane: key: ${quoted(quota)}.`
+    throw new OptionError('quota', `'quota' needs a 'key', the lane whose tasks count towards it. ${advice}`)
+  }
 }
 
 export function checkClaim({ worker, leaseMs, limit, rooms }: ClaimRequest): void {

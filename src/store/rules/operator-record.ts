@@ -35,6 +35,7 @@ type RecordedLimits =
     }
   | {
       readonly is_shared: true
+      readonly is_per_quota?: true
       readonly concurrency?: number
       readonly rates?: Readonly<Record<string, { readonly per_second: number; readonly burst?: number }>>
     }
@@ -257,7 +258,8 @@ function recorded(limits: LaneLimits | SharedLimits): RecordedLimits {
   }
   const rates = Object.entries(limits.rates ?? {})
   const inLog = rates.map(([name, { perSecond: per_second, burst }]) => [name, { per_second, burst }] as const)
-  return { is_shared: true, concurrency: limits.concurrency, rates: Object.fromEntries(inLog) }
+  const { isPerQuota, concurrency } = limits
+  return { is_shared: true, ...(isPerQuota && { is_per_quota: true }), concurrency, rates: Object.fromEntries(inLog) }
 }
 
 /** The record of a change of a run, as JSON. */

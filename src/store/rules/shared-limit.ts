@@ -102,24 +102,36 @@ const HAIR = 1e-9
 
 export const NEW_STATE: SharedState = { heldUntil: 0, buckets: {}, answers: { at: 0, count: 0, before: 0 } }
 
+/** The limits of quotas that nobody has limited: a rate limit still holds all lanes of a quota. */
+export const NO_QUOTA_LIMITS: SharedLimits = { isShared: true, isPerQuota: true }
+
 /** Whether limits are shared by the lanes that they are given to. */
 export function isShared(limits: LaneLimits | SharedLimits): limits is SharedLimits {
   return 'isShared' in limits && limits.isShared === true
 }
 
-const FIELDS: KnownOptions<SharedLimits> = { isShared: '', concurrency: '', rates: 'object', isDeclared: '' }
+const FIELDS: KnownOptions<SharedLimits> = {
+  isShared: '',
+  isPerQuota: '',
+  concurrency: '',
+  rates: 'object',
+  isDeclared: '',
+}
 const RATE_FIELDS: KnownOptions<Rate> = { perSecond: '', burst: '' }
 
 /** Shared limits as a store keeps them. Invalid ones are an `OptionError`, and so is a selection by key. */
-export function checkedShared({ key }: LaneSelection, limits: SharedLimits): SharedLimits {
+export function checkedShared({ category, key }: LaneSelection, limits: SharedLimits): SharedLimits {
   checkOptions('A shared limit', limits, FIELDS)
-  const { concurrency, rates = {} } = limits
+  const { isPerQuota, concurrency, rates = {} } = limits
+  if (isPerQuota && category !== undefined)
+    throw new OptionError('category', `Limits per quota hold for a whole kind, got the category ${quoted(category)}.`)
   if (key !== undefined)
     throw new OptionError('key', `Shared limits select by kind and category, not by key, got ${quoted(key)}.`)
   checkConcurrency(concurrency)
   const checked = Object.entries(rates).map(([name, rate]) => [name, checkedRate(name, rate)] as const)
   return {
     isShared: true,
+    ...(isPerQuota && { isPerQuota }),
     ...(concurrency !== undefined && { concurrency }),
     ...(checked.length > 0 && { rates: Object.fromEntries(checked) }),
   }
@@ -137,7 +149,11 @@ export function declarationOf(
   limits: LaneLimits | SharedLimits,
 ): Declaration | undefined {
   if (!(isShared(limits) && limits.isDeclared === true)) return undefined
-  return { lanes: JSON.stringify({ kind, category }), limits: canonicalJson(checkedShared({ kind }, limits)) }
+  const { isPerQuota } = limits
+  return {
+    lanes: JSON.stringify({ kind, category, ...(isPerQuota && { isPerQuota }) }),
+    limits: canonicalJson(checkedShared({ kind }, limits)),
+  }
 }
 
 /** The earliest time at which a task may start as far as rates and holds go. It may start now if that is not later. */
@@ -166,6 +182,11 @@ export function startsNow(limits: SharedLimits, kept: SharedState, cost: Cost | 
   })
   const pace = paceAt(state, now)
   return Math.min(...starts, pace === undefined ? Infinity : Math.floor(paceLevel(state, pace, now) + HAIR))
+}
+
+/** How many tasks may start now under a quota with so many running, each at a cost of 1. PostgreSQL has it in `quota_room`. */
+export function quotaRoom(limits: SharedLimits, state: SharedState, running: number, now: number): number {
+  return Math.min((limits.concurrency ?? Infinity) - running, startsNow(limits, state, undefined, now))
 }
 
 /** The learned pace in starts per second; `undefined` if there is none. */
@@ -265,6 +286,13 @@ export function relimited(state: SharedState, before: SharedLimits, limits: Shar
     return level === undefined ? [] : [[name, level] as const]
   })
   return { ...NEW_STATE, answers: state.answers, buckets: Object.fromEntries(buckets) }
+}
+
+/** Whether a limit is as it would be made again: nothing holds it, no pace is learned, and its buckets are full. */
+export function isAtRest(limits: SharedLimits, kept: SharedState, now: number): boolean {
+  const state = presentState(kept, now)
+  const isFree = state.heldUntil <= now && paceAt(state, now) === undefined
+  return isFree && ratesOf(limits).every(([name, rate]) => levelOf(state, name, rate, now) >= burstOf(rate))
 }
 
 /** The state, unless the clock was set back since: its times would not pass for long, so it is forgotten. */

@@ -16,6 +16,8 @@ interface CountedLane extends Pick<Lane, 'kind' | 'category'> {
   readonly budgeted: number
   /** How many of its tasks may start now as far as its order, its concurrency and its rate go. */
   readonly allowance: number
+  /** The quota that it is under, and how many of all its tasks may start now. */
+  readonly quota?: { readonly id: unknown; readonly room: number } | undefined
 }
 
 /** Tasks of a lane that are due, in the order in which they start. */
@@ -47,6 +49,8 @@ type Figures = { -readonly [Field in keyof KindStats]: KindStats[Field] }
  */
 export class StatsBook {
   readonly #kinds = new Map<string, Figures>()
+  /** How many tasks of each quota are ready. */
+  readonly #ready = new Map<unknown, number>()
 
   /** Adds the tasks of lanes, whatever their state. */
   count({ kind, category, ...counts }: Pick<KindStats, 'kind' | 'category' | 'waiting' | 'running' | 'dead'>): void {
@@ -57,13 +61,16 @@ export class StatsBook {
   }
 
   /** Adds what the tasks of a lane wait for. */
-  add({ kind, category, isPaused, isHeld, waiting, budgeted, allowance }: CountedLane, due: readonly DueTasks[]): void {
+  add(lane: CountedLane, due: readonly DueTasks[]): void {
+    const { kind, category, isPaused, isHeld, waiting, budgeted, allowance, quota } = lane
     const stats = this.#of(kind, category)
     if (isPaused) stats.paused += waiting
     else if (isHeld) stats.held += waiting
     else {
       stats.budgeted += budgeted
-      let left = Math.max(0, allowance)
+      const ofQuota = this.#ready.get(quota?.id) ?? 0
+      const most = Math.max(0, Math.min(allowance, quota === undefined ? Infinity : quota.room - ofQuota))
+      let left = most
       for (const { count, since } of due) {
         const ready = Math.min(count, left)
         left -= ready
@@ -71,6 +78,7 @@ export class StatsBook {
         stats.limited += count - ready
         if (ready > 0) stats.readySince = Math.min(since ?? Infinity, stats.readySince ?? Infinity)
       }
+      if (quota !== undefined) this.#ready.set(quota.id, ofQuota + most - left)
     }
   }
 

@@ -1,4 +1,4 @@
-import type { Lane, LaneRecord } from '../contract/lane.js'
+import type { Lane, LaneRecord, SharedLimits } from '../contract/lane.js'
 import type { LedgerRow } from '../contract/ledger.js'
 import type { CountField, Page, PageRequest, TaskCount } from '../contract/list.js'
 import type { RetriedTask } from '../contract/retried-task.js'
@@ -17,7 +17,7 @@ import {
 import { compareTexts, fullPage, numberPlace, type TaskPlace, taskPage, taskPlace } from '../rules/cursor.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
 import { FIRST_RUN_LANE } from '../rules/runs/items.js'
-import { paceAt } from '../rules/shared-limit.js'
+import { paceAt, type SharedState } from '../rules/shared-limit.js'
 import { countsWithin, noTasks, State, statusOf } from '../rules/task-state.js'
 import type { Connection, Statement } from './driver.js'
 import { parsedShared } from './shared-book.js'
@@ -50,6 +50,7 @@ export interface LaneRow extends Lane {
   readonly blocking: number
   readonly blocked_by: string | null
   readonly shared_limits: string | null
+  readonly quota: string | null
   readonly shared_state: string | null
 }
 
@@ -116,7 +117,8 @@ const RUNNING: Failed = { index: 'task_running', condition: 'task.state = 3' }
 export const LANE_COLUMNS = /* sql */ `
   lane.kind, lane.category, lane.key, lane.paused, lane.held_until, lane.held_by, lane.running, lane.concurrency,
   lane.per_second, lane.ordered, lane.blocking,
-  CASE WHEN lane.blocking THEN ${firstLetter('lane.id')} END AS blocked_by, shared_limit.limits AS shared_limits, shared_limit.state AS shared_state`
+  CASE WHEN lane.blocking THEN ${firstLetter('lane.id')} END AS blocked_by, shared_limit.limits AS shared_limits, shared_limit.state AS shared_state,
+  shared_limit.quota`
 
 /** Reads tasks, their history, counts and lanes. */
 export class Browser {
@@ -409,13 +411,21 @@ export function laneRecord(row: LaneRow, now: number): LaneRecord {
     blockedBy: row.blocked_by ?? undefined,
     running: row.running,
     limits: laneLimits(row),
-    shared: shared && { limits: shared.limits, pace: paceAt(shared.state, now) },
+    shared: shared && sharedRecord(shared, row.quota, now),
   }
 }
 
 /** The shared limit of a lane. */
 export function sharedOf({ shared_limits: limits, shared_state: state }: LaneRow) {
   return limits === null || state === null ? undefined : parsedShared({ limits, state })
+}
+
+function sharedRecord(
+  { limits, state }: { readonly limits: SharedLimits; readonly state: SharedState },
+  quota: string | null,
+  now: number,
+): LaneRecord['shared'] {
+  return { limits, pace: paceAt(state, now), ...(quota !== null && { quota }) }
 }
 
 function laneValues({ kind, category, key }: Partial<Lane>) {

@@ -2,7 +2,7 @@ import type { Outcome, Settlement } from '../contract/claim.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
 import { alikeTasks, insertAlike, insertOne, MIN_ALIKE } from './insert-tasks.js'
 import { LaneBook } from './lane-book.js'
-import type { LaneIds } from './lane-ids.js'
+import { joinQuota, type LaneIds } from './lane-ids.js'
 import { settle } from './settle.js'
 import type { Statements } from './statements.js'
 import { makeClaim, tokenOf } from './token.js'
@@ -31,8 +31,9 @@ export function enqueue(
     return { id, isNew: true }
   }
   for (const part of alikeTasks(tasks)) {
-    const { kind, category = '', key = '' } = part.first
+    const { kind, category = '', key = '', quota } = part.first
     const lane = lanes.of(kind, category, key)
+    if (quota !== undefined) joinQuota(statements, lane, kind, quota)
     if (part.tasks.length < MIN_ALIKE || book.isOrdered(lane))
       for (const task of part.tasks) results.push(addOne(task, lane))
     else results.push(...insertAlike(statements, book, lane, part, now, makeId))

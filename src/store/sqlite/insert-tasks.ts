@@ -36,6 +36,7 @@ function areAlike(first: NewTask, task: NewTask): boolean {
     task.kind === first.kind &&
     task.category === first.category &&
     task.key === first.key &&
+    task.quota === first.quota &&
     task.priority === first.priority &&
     task.submittedAt === first.submittedAt &&
     task.runAt === first.runAt &&

@@ -1,5 +1,6 @@
 import type { Lane } from '../contract/lane.js'
 import { FIRST_RUN_LANE, isItem } from '../rules/runs/items.js'
+import { NEW_STATE, NO_QUOTA_LIMITS } from '../rules/shared-limit.js'
 import type { Statements } from './statements.js'
 
 const MOST_LANES_KEPT = 10_000
@@ -86,6 +87,14 @@ export function makeLane(statements: Statements, { kind, category, key }: Lane):
   })
   if (id === undefined) throw new Error(`The lane ${JSON.stringify({ kind, category, key })} could not be made.`)
   return id
+}
+
+/** Puts a lane under a quota, whose limit is made if it does not exist. */
+export function joinQuota(statements: Statements, lane: number, kind: string, quota: string): void {
+  if (statements.quotaOf.get(lane) === quota) return
+  const made = { limits: JSON.stringify(NO_QUOTA_LIMITS), state: JSON.stringify(NEW_STATE) }
+  statements.makeQuota.run({ kind, quota, ...made })
+  statements.joinQuota.run({ lane, kind, quota })
 }
 
 /** An id that no lane of a run has had. */

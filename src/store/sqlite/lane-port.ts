@@ -1,7 +1,7 @@
-import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
+import type { Lane, LaneLimits, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
-import type { KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
-import type { Declaration } from '../rules/shared-limit.js'
+import type { KeptQuota, KeptSharedLimit, LanePort, SharedSelection } from '../port/lane-port.js'
+import { type Declaration, NEW_STATE } from '../rules/shared-limit.js'
 import type { SqliteParts } from './port.js'
 import { parsedShared } from './shared-book.js'
 
@@ -59,6 +59,16 @@ export class SqliteLanePort implements LanePort {
     // The new rule replaces those that it covers.
     statements.share.run({ ...rule, id })
     statements.dropShared.run({ ...rule, id })
+  }
+
+  lockQuotas(kind: string): readonly KeptQuota[] {
+    return this.#parts.statements.quotas.all(kind).map(({ quota, ...row }) => ({ quota, ...parsedShared(row) }))
+  }
+
+  saveQuotas(kind: string, limits: SharedLimits, states: readonly Pick<KeptQuota, 'quota' | 'state'>[]): void {
+    const texts = { kind, limits: JSON.stringify(limits) }
+    for (const { quota, state } of [...states, { quota: '', state: NEW_STATE }])
+      this.#parts.statements.saveQuota.run({ ...texts, quota, state: JSON.stringify(state) })
   }
 
   declare(declaration: Declaration): boolean {

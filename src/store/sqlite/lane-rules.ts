@@ -21,7 +21,7 @@ export function laneRules(db: Connection, { kind = null, category = null, key = 
     shared: db
       .prepare<object, SharedRow>(/* sql */ `
         SELECT kind, category, NULL AS key, limits FROM shared_limit
-        WHERE (:kind IS NULL OR kind = :kind) AND (:category IS NULL OR category IS NULL OR category = :category)
+        WHERE ifnull(quota, '') = '' AND (:kind IS NULL OR kind = :kind) AND (:category IS NULL OR category IS NULL OR category = :category)
         ORDER BY id`)
       .all({ kind, category }),
   }))

@@ -1,8 +1,10 @@
 import type { Retention } from '../contract/store.js'
 import { HOUR_MS } from '../rules/groups/trend.js'
 import { COOLED_MS, LANES_AT_ONCE, laneWindow } from '../rules/idle-lanes.js'
+import { isAtRest } from '../rules/shared-limit.js'
 import { State, type StateNumber, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
+import { parsedShared } from './shared-book.js'
 import type { Statements } from './statements.js'
 
 /** Deletes ended work that is older than its retention, up to a limit. Returns how much. Within a transaction. */
@@ -17,6 +19,7 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   book.write()
   pruneGroups(statements, deadMs, now)
   pruneLanes(statements, now)
+  pruneQuotas(statements, now)
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
   return limit - left
@@ -28,6 +31,16 @@ function pruneLanes(statements: Statements, now: number): void {
   if (first === null || last === null) return
   const after = laneWindow(first, last)
   statements.forgetLanes.run({ after, last, limit: LANES_AT_ONCE, now, cooled: now - COOLED_MS })
+}
+
+/** Forgets quotas that no lane is under. */
+function pruneQuotas(statements: Statements, now: number): void {
+  const [first, last] = statements.quotaRange.get() ?? [null, null]
+  if (first === null || last === null) return
+  for (const { id, ...row } of statements.unusedQuotas.all(laneWindow(first, last), LANES_AT_ONCE)) {
+    const { limits, state } = parsedShared(row)
+    if (isAtRest(limits, state, now)) statements.forgetQuota.run(id)
+  }
 }
 
 /** The figures of a group by hour are kept this long, and added up then. */

@@ -50,6 +50,7 @@ export const MIGRATIONS: readonly string[] = [
     CREATE INDEX lane_bounded ON lane (id)         WHERE ramp IS NOT NULL OR concurrency IS NOT NULL;
     -- Only lanes with work: most lanes of a limit may be idle, such as those of runs that have ended.
     CREATE INDEX lane_shared  ON lane (shared)     WHERE shared IS NOT NULL AND waiting + running > 0;
+    CREATE INDEX lane_sharing ON lane (shared)     WHERE shared IS NOT NULL;
 
     -- Counts the lanes that runs ever had. It has no rows.
     CREATE TABLE run_lane (id INTEGER PRIMARY KEY AUTOINCREMENT) STRICT;
@@ -76,14 +77,18 @@ export const MIGRATIONS: readonly string[] = [
       blocking    INTEGER NOT NULL
     ) STRICT;
 
-    -- Limits that several lanes share: by kind, or by kind and category.
+    -- Limits that several lanes share: by kind, by kind and category, or by quota. The row of a kind whose quota is empty has
+    -- what limits each of its quotas.
     CREATE TABLE shared_limit (
       id       INTEGER PRIMARY KEY,
       kind     TEXT    NOT NULL,
       category TEXT,
       limits   TEXT    NOT NULL,  -- JSON
-      state    TEXT    NOT NULL   -- JSON
+      state    TEXT    NOT NULL,  -- JSON
+      quota    TEXT
     ) STRICT;
+    CREATE INDEX        shared_limit_rule  ON shared_limit (kind)        WHERE quota IS NULL;
+    CREATE UNIQUE INDEX shared_limit_quota ON shared_limit (kind, quota) WHERE quota IS NOT NULL;
     -- The last limits that code declared. An operator's limits hold until a declaration differs from the last one.
     CREATE TABLE declared_limit (
       lanes  TEXT PRIMARY KEY,  -- JSON: {kind, category}

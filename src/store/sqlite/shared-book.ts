@@ -1,6 +1,14 @@
 import type { SharedLimits } from '../contract/lane.js'
 import type { Cost } from '../contract/task.js'
-import { afterAnswer, afterRefusal, afterStart, afterUse, opensAt, type SharedState } from '../rules/shared-limit.js'
+import {
+  afterAnswer,
+  afterRefusal,
+  afterStart,
+  afterUse,
+  opensAt,
+  quotaRoom,
+  type SharedState,
+} from '../rules/shared-limit.js'
 import type { SharedRow } from './statements/shared-limits.js'
 import type { Statements } from './statements.js'
 
@@ -40,6 +48,12 @@ export class SharedBook {
     const at = opensAt(limits, state, cost, now)
     const hasRoom = running < (limits.concurrency ?? Infinity)
     return { isOpen: hasRoom && at <= now, at: hasRoom ? at : Infinity }
+  }
+
+  /** How many tasks of a quota may start now, at a cost of 1. */
+  room(id: number, now: number): number {
+    const { limits, state, running } = this.#of(id)
+    return quotaRoom(limits, state, running, now)
   }
 
   /** As `opening`, for a task that costs nothing: whether any task could start. */

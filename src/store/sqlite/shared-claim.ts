@@ -19,7 +19,8 @@ export class SharedClaim {
     this.#statements = statements
     this.#book = new SharedBook(statements)
     this.#now = now
-    this.#ids = statements.sharedIds.all()
+    const quotas = statements.hasQuotas.get() === 1 ? statements.waitingQuotas.all() : []
+    this.#ids = [...statements.sharedIds.all(), ...quotas]
     this.#closed = this.#closedForAll()
   }
 

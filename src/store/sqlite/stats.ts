@@ -6,8 +6,9 @@ import type { SharedState } from '../rules/shared-limit.js'
 import { type CountedSharedLimit, type DueTasks, MAX_READY_SEEN, StatsBook } from '../rules/stats-book.js'
 import type { Connection } from './driver.js'
 import { LaneQueue, type LimitsRow } from './lane-queue.js'
-import { parsedCost } from './shared-book.js'
+import { parsedCost, SharedBook } from './shared-book.js'
 import { firstLetter, headOf, placeIn } from './statements/letters.js'
+import { statementsOf } from './statements.js'
 
 interface LaneRow extends LimitsRow {
   readonly id: number
@@ -16,6 +17,8 @@ interface LaneRow extends LimitsRow {
   readonly paused: number
   readonly held_until: number
   readonly waiting: number
+  /** The id of its quota. */
+  readonly quota: number | null
   /** Whether it is ordered, and a retry that its budget holds goes before all others. */
   readonly is_blocked: number
   /** Whether a dead letter is before all tasks that could start. */
@@ -39,6 +42,7 @@ interface DueRow {
 
 /** Reads the figures of the store: all lanes, and of their tasks those that are due, up to a number. */
 export class Stats {
+  readonly #db: Connection
   readonly #counts
   readonly #lanes
   readonly #shared
@@ -52,11 +56,13 @@ export class Stats {
   readonly #gates
 
   constructor(db: Connection) {
+    this.#db = db
     this.#counts = db.prepare<[], CountsRow>(/* sql */ `
       SELECT kind, category, sum(waiting) AS waiting, sum(running) AS running, sum(dead) AS dead
       FROM lane GROUP BY kind, category`)
     this.#lanes = db.prepare<{ now: number }, LaneRow>(/* sql */ `
-      SELECT lane.id, lane.kind, lane.category, paused, waiting, running, ramp, concurrency, per_second, tokens, refilled_at,
+      SELECT lane.id, lane.kind, lane.category, iif(shared_limit.quota IS NULL, NULL, shared_limit.id) AS quota, paused,
+             waiting, running, ramp, concurrency, per_second, tokens, refilled_at,
              max(lane.held_until, ifnull(shared_limit.state ->> '$.heldUntil', 0)) AS held_until,
              lane.ordered AND EXISTS (
                SELECT 1 FROM task INDEXED BY task_budgeted_lane WHERE task.state = -1 AND task.lane = lane.id
@@ -73,7 +79,9 @@ export class Stats {
              ) AS is_stopped
       FROM lane LEFT JOIN shared_limit ON shared_limit.id = lane.shared
       WHERE lane.waiting > 0`)
-    this.#shared = db.prepare<[], SharedRow>(/* sql */ `SELECT kind, category, limits, state FROM shared_limit`)
+    this.#shared = db.prepare<[], SharedRow>(
+      /* sql */ `SELECT kind, category, limits, state FROM shared_limit WHERE quota IS NULL`,
+    )
     this.#cost = db
       .prepare<[number], string | null>(/* sql */ `
         SELECT cost FROM task INDEXED BY task_ready WHERE state = 1 AND lane = ?
@@ -143,6 +151,8 @@ export class Stats {
     const budgeted = new Map(this.#budgeted.all(now, most).map(({ lane, count }) => [lane, count]))
     const ready = this.#readyByLane(open.values(), most, now)
     const book = new StatsBook()
+    const shared = new SharedBook(statementsOf(this.#db))
+    const quotaOf = ({ quota }: LaneRow) => (quota === null ? undefined : { id: quota, room: shared.room(quota, now) })
     for (const counts of this.#counts.all()) book.count(counts)
     for (const lane of lanes) {
       const allowance = lane.is_blocked === 1 ? 0 : LaneQueue.allowance(lane, now)
@@ -151,7 +161,10 @@ export class Stats {
       const state = { isPaused: lane.paused === 1, isHeld: held, budgeted: budgeted.get(id) ?? 0 }
       const first = lane.paused === 1 || held ? undefined : ready.get(id)
       const tasks = first === undefined ? [] : [this.#within(first, allowance)]
-      book.add({ kind, category, waiting, ...state, allowance }, [...tasks, ...(due.get(id) ?? [])])
+      book.add({ kind, category, waiting, ...state, allowance, quota: quotaOf(lane) }, [
+        ...tasks,
+        ...(due.get(id) ?? []),
+      ])
     }
     const costOf = (part: KindStats) => this.#costIn(open.get(kindOf(part))?.first)
     const kinds = book.kinds(this.#shared.all().map(sharedLimit), costOf, now)

@@ -12,7 +12,7 @@ import {
 import { State, statusOf } from '../rules/task-state.js'
 import type { Connection } from './driver.js'
 import { LaneBook } from './lane-book.js'
-import { type LaneIds, makeLane } from './lane-ids.js'
+import { joinQuota, type LaneIds, makeLane } from './lane-ids.js'
 import { statementsOf } from './statements.js'
 
 interface MovedLane extends MovedRow {
@@ -35,7 +35,7 @@ export function exportPage(db: Connection, section: Section, { limit, after }: P
   const place = after === undefined ? [] : placeOf(after)
   const rows = db
     .prepare<unknown[], MovedRow>(/* sql */ `
-      SELECT ${columns.map(column => `${table}.${column}`).join(', ')} ${section === 'task' ? LANE_OF_TASK : ''}
+      SELECT ${columns.map(column => `${table}.${column}`).join(', ')} ${MORE[section] ?? ''}
       FROM ${table} ${section === 'task' ? 'JOIN lane ON lane.id = task.lane' : ''}
       ${after === undefined ? '' : `WHERE (${order}) > (${place.map(() => '?').join(', ')})`}
       ORDER BY ${order}
@@ -44,7 +44,11 @@ export function exportPage(db: Connection, section: Section, { limit, after }: P
   return pageOf(section, section === 'task' ? withHistories(db, rows) : rows, limit)
 }
 
-const LANE_OF_TASK = ', lane.kind, lane.category, lane.key, task.seq, task.blocks IS NOT NULL AS is_blocking'
+/** What the rows of a section have besides its columns. */
+const MORE: Readonly<Partial<Record<Section, string>>> = {
+  lane: ', (SELECT its.quota FROM shared_limit AS its WHERE its.id = lane.shared) AS quota',
+  task: ', lane.kind, lane.category, lane.key, task.seq, task.blocks IS NOT NULL AS is_blocking',
+}
 
 function withHistories(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
   const ledger = db.prepare<unknown[], MovedRow>(/* sql */ `
@@ -63,7 +67,7 @@ function withHistories(db: Connection, tasks: readonly MovedRow[]): MovedRow[] {
 export function importRows(db: Connection, lanes: LaneIds, section: Section, rows: readonly MovedRow[]): number {
   switch (section) {
     case 'lane':
-      return importLanes(db, rows as readonly MovedLane[])
+      return importLanes(db, rows as Parameters<typeof importLanes>[1])
     case 'task':
       return importTasks(db, lanes, rows as readonly MovedTask[])
     default: {
@@ -73,13 +77,17 @@ export function importRows(db: Connection, lanes: LaneIds, section: Section, row
   }
 }
 
-function importLanes(db: Connection, rows: readonly MovedLane[]): number {
+function importLanes(db: Connection, rows: readonly (MovedLane & { readonly quota: string | null })[]): number {
   const statements = statementsOf(db)
   const { columns } = SECTIONS.lane
   const fill = db.prepare(/* sql */ `
     UPDATE lane SET ${columns.map(column => `${column} = :${column}`).join(', ')} WHERE id = :id`)
   const added = rows.filter(({ kind, category, key }) => statements.laneId.get(kind, category, key) === undefined)
-  for (const row of added) fill.run({ ...row, id: makeLane(statements, row) })
+  for (const row of added) {
+    const id = makeLane(statements, row)
+    fill.run({ ...row, id })
+    if (row.quota !== null) joinQuota(statements, id, row.kind, row.quota)
+  }
   return added.length
 }
 

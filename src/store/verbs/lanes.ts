@@ -29,8 +29,9 @@ export function* limitLanes(
 ): Steps<boolean> {
   if (declaration !== undefined && !(yield* tx.lanes.declare(declaration))) return false
   const now = yield* tx.clock.now()
-  if (isShared(limits)) yield* share(tx, lanes, limits)
-  else yield* limitEach(tx, lanes, limits, now)
+  if (!isShared(limits)) yield* limitEach(tx, lanes, limits, now)
+  else if (limits.isPerQuota) yield* limitQuotas(tx, lanes.kind, limits)
+  else yield* share(tx, lanes, limits)
   if (by !== undefined) yield* tx.audit.append(limitRecord(lanes, limits, by, now), now)
   return true
 }
@@ -46,4 +47,10 @@ function* share(tx: Tx, lanes: LaneSelection, limits: SharedLimits): Steps<void>
   const known = yield* tx.lanes.lockShared(lanes)
   const state = known === undefined ? NEW_STATE : relimited(known.state, known.limits, limits)
   yield* tx.lanes.saveShared(lanes, { limits, state })
+}
+
+function* limitQuotas(tx: Tx, kind: string, limits: SharedLimits): Steps<void> {
+  const known = yield* tx.lanes.lockQuotas(kind)
+  const states = known.map(({ quota, limits: before, state }) => ({ quota, state: relimited(state, before, limits) }))
+  yield* tx.lanes.saveQuotas(kind, limits, states)
 }

@@ -26,6 +26,7 @@ interface LimitOptions extends ControlOptions {
   readonly ordered?: boolean
   readonly onDead?: 'block'
   readonly shared?: boolean
+  readonly perQuota?: boolean
   readonly none?: boolean
 }
 
@@ -62,19 +63,22 @@ Examples:
       new Option('--on-dead <act>', "With 'block', an ordered lane stops at its dead letter").choices(['block']),
     )
     .option('--shared', 'One limit for all these lanes together, instead of one for each')
+    .option('--per-quota', 'One limit for the lanes of each quota together')
     .option('--none', 'Remove the limits')
     .action(async (options: LimitOptions) => context.end(await setLimits(context, options)))
   withControlOptions(limit).addHelpText(
     'after',
     `
 New limits replace those that these lanes had, and hold for lanes that are made
-later. With --shared, lanes are selected by --kind and --category.
+later. With --shared, lanes are selected by --kind and --category; with
+--per-quota, by --kind.
 
 Examples:
   redrive lane limit --kind send-email --rate 50/s
   redrive lane limit --kind send-email --key tenant-7 --concurrency 1
   redrive lane limit --kind sync --ordered --on-dead block
   redrive lane limit --kind charge --shared --concurrency 20
+  redrive lane limit --kind sync --per-quota --concurrency 3
   redrive lane limit --kind send-email --none`,
   )
 }
@@ -155,12 +159,12 @@ function setLimits({ console, environment }: CommandContext, options: LimitOptio
   return withStore(options, environment, async store => {
     await store.limit(lanes, limits, by(environment.user, options))
     // Without any limit means without one that these lanes share, too.
-    const isShared =
-      options.none && !options.shared && (await sharedLimits(store, lanes)).some(rule => isSame(rule, lanes))
-    if (isShared) await store.limit(lanes, { isShared: true }, by(environment.user, options))
+    const isAll = options.none && !options.shared && !options.perQuota
+    const others = isAll ? (await sharedLimits(store, lanes)).filter(rule => isSame(rule, lanes)) : []
+    for (const rule of others) await store.limit(lanes, withoutLimits(rule.limits), by(environment.user, options))
     writeResult(console, options.output, { ...lanes, limits })
     const text = limitText(limits)
-    const scope = options.shared ? 'together' : 'each'
+    const scope = options.perQuota ? 'those of each quota together' : options.shared ? 'together' : 'each'
     if (text === '') await sayUnlimited(console, store, lanes)
     else console.say(`${lanesText(lanes)} limited to ${text}, ${scope}.`)
     await sayUnknown(console, store, lanes, await store.lanes(lanes))
@@ -173,15 +177,23 @@ async function sayUnlimited(console: Console, store: StoreContract, lanes: LaneS
   const shared = await sharedLimits(store, lanes)
   console.say(`${lanesText(lanes)} no limits${shared.length === 0 ? '' : ' of their own'} now.`)
   for (const { kind, category, limits } of shared) {
-    const command = suggest('lane limit', { '--kind': kind, '--category': category, '--shared': true, '--none': true })
-    console.say(`A shared limit stays: ${limitText(limits)}. To remove it, run: ${command}`)
+    const scope = limits.isPerQuota ? '--per-quota' : '--shared'
+    const command = suggest('lane limit', { '--kind': kind, '--category': category, [scope]: true, '--none': true })
+    const what = limits.isPerQuota ? 'The limit of each quota' : 'A shared limit'
+    console.say(`${what} stays: ${limitText(limits)}. To remove it, run: ${command}`)
   }
 }
 
 /** The limits that these lanes share, among themselves or with others. */
-async function sharedLimits(store: StoreContract, lanes: LaneSelection): Promise<LimitRule[]> {
+async function sharedLimits(store: StoreContract, lanes: LaneSelection): Promise<SharedRule[]> {
   const { limits } = await store.laneRules(lanes)
-  return limits.filter(({ limits: set }) => 'isShared' in set && limitText(set) !== '')
+  return limits.filter((rule): rule is SharedRule => 'isShared' in rule.limits && limitText(rule.limits) !== '')
+}
+
+type SharedRule = LimitRule & { readonly limits: SharedLimits }
+
+function withoutLimits({ isPerQuota }: SharedLimits): SharedLimits {
+  return { isShared: true, ...(isPerQuota && { isPerQuota }) }
 }
 
 /** Says so if no lane is concerned yet: the kind may be misspelt. */
@@ -201,22 +213,10 @@ function isSame(a: LaneSelection, b: LaneSelection): boolean {
   return a.kind === b.kind && a.category === b.category && a.key === b.key
 }
 
-function limitsOf({
-  concurrency,
-  rate: perSecond,
-  ordered,
-  onDead,
-  shared,
-  none,
-}: LimitOptions): LaneLimits | SharedLimits {
-  const isAny = concurrency !== undefined || perSecond !== undefined || ordered === true
-  if (isAny === (none === true)) {
-    throw new UsageError('Which limits? Pass --concurrency, --rate or --ordered; or --none to remove them.')
-  }
-  if (onDead !== undefined && !ordered) {
-    throw new UsageError('--on-dead is for ordered lanes. Add --ordered.')
-  }
-  if (!shared) {
+function limitsOf(options: LimitOptions): LaneLimits | SharedLimits {
+  checkLimitOptions(options)
+  const { concurrency, rate: perSecond, ordered, onDead, shared, perQuota } = options
+  if (!shared && !perQuota) {
     return {
       ...(concurrency !== undefined && { concurrency }),
       ...(perSecond !== undefined && { perSecond }),
@@ -224,11 +224,29 @@ function limitsOf({
       ...(onDead !== undefined && { onDead }),
     }
   }
-  if (ordered) throw new UsageError('--ordered is for each lane by itself. Leave out --shared.')
   return {
     isShared: true,
+    ...(perQuota && { isPerQuota: true }),
     ...(concurrency !== undefined && { concurrency }),
     ...(perSecond !== undefined && { rates: { starts: { perSecond } } }),
+  }
+}
+
+function checkLimitOptions(options: LimitOptions): void {
+  const { concurrency, rate: perSecond, ordered, onDead, shared, perQuota, category, key, none } = options
+  const isAny = concurrency !== undefined || perSecond !== undefined || ordered === true
+  if (isAny === (none === true)) {
+    throw new UsageError('Which limits? Pass --concurrency, --rate or --ordered; or --none to remove them.')
+  }
+  if (onDead !== undefined && !ordered) {
+    throw new UsageError('--on-dead is for ordered lanes. Add --ordered.')
+  }
+  if (shared && perQuota) throw new UsageError('--shared and --per-quota exclude each other. Leave out one.')
+  if (perQuota && (category ?? key) !== undefined) {
+    throw new UsageError('--per-quota is for a whole kind. Leave out --category and --key.')
+  }
+  if (ordered && (shared || perQuota)) {
+    throw new UsageError(`--ordered is for each lane by itself. Leave out ${perQuota ? '--per-quota' : '--shared'}.`)
   }
 }
 

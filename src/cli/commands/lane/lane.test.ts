@@ -216,12 +216,36 @@ it.each([
   [['limit', '--kind', 'k', '--none', '--rate', '1/s']],
   [['limit', '--kind', 'k', '--rate', '10']],
   [['limit', '--kind', 'k', '--ordered', '--shared']],
+  [['limit', '--kind', 'k', '--ordered', '--per-quota']],
+  [['limit', '--kind', 'k', '--shared', '--per-quota', '--rate', '1/s']],
+  [['limit', '--kind', 'k', '--category', 'c', '--per-quota', '--rate', '1/s']],
   [['limit', '--kind', 'k', '--rate', '1/s', '--on-dead', 'block']],
   [['limit', '--kind', 'k', '--ordered', '--on-dead', 'pass']],
   [['limit', '--kind', 'k', '--key', 't', '--shared', '--concurrency', '1']],
   [['ls', '--state', 'closed']],
 ])('refuses lane %j', async argv => {
   expect(await folder.redrive(['lane', ...argv])).toMatchObject({ code: 2, out: '' })
+})
+
+it('limits each quota, and shows the quotas of lanes', async () => {
+  const task = (key: string, quota: string) => ({ kind: 'sync', key, quota, payload: '1' })
+  const limited = await folder.redrive(['lane', 'limit', '--kind', 'sync', '--per-quota', '--concurrency', '2'])
+  expect(limited.err).toContain("Lanes of kind 'sync': limited to 2 at once, those of each quota together.\n")
+  expect((await folder.redrive(['lane', 'ls', '--kind', 'sync'])).out).toMatch(
+    /\n {2}each quota: 2 at once, set by ada at /,
+  )
+  await folder.inStore(store => store.enqueue([task('r1', 'acme'), task('r2', 'acme')]))
+  const { out } = await folder.redrive(['lane', 'ls', '--kind', 'sync', '--key', 'r1'])
+  expect(out).toMatch(/\n {2}quota acme: 2 at once, set by ada at /)
+  expect(
+    (await folder.redrive(['lane', 'ls', '--kind', 'sync', '--key', 'r1', '--output', 'json'])).json(),
+  ).toMatchObject([{ shared: { quota: 'acme', limits: { concurrency: 2 } } }])
+  const key = await folder.redrive(['lane', 'limit', '--kind', 'sync', '--key', 'r1', '--none'])
+  expect(key.err).toMatch(/The limit of each quota stays: 2 at once\. .*--kind sync --per-quota --none\n/)
+  await folder.redrive(['lane', 'limit', '--kind', 'sync', '--none'])
+  expect((await folder.redrive(['lane', 'ls', '--kind', 'sync', '--key', 'r1'])).out).toMatch(
+    /\n {2}quota acme, set by ada at /,
+  )
 })
 
 it('removes a limit that the lanes share with --none, and names one that stays', async () => {

@@ -81,7 +81,10 @@ function limitsText({ limits, shared, limitedBy }: LaneView, now: number): strin
     shared === null ? '' : limitText(shared.limits),
     pace === null ? '' : `now ${Number(pace.toFixed(1))}/s`,
   ].filter(text => text !== '')
-  const text = [limitText(limits), ...(together.length === 0 ? [] : [`shared: ${together.join(', ')}`])]
+  const quota = shared?.quota ?? null
+  const whose = quota === null ? (shared?.limits.isPerQuota ? 'each quota' : 'shared') : `quota ${quota}`
+  const ofQuota = quota === null || together.length > 0 ? [] : [whose]
+  const text = [limitText(limits), ...ofQuota, ...(together.length === 0 ? [] : [`${whose}: ${together.join(', ')}`])]
     .filter(text => text !== '')
     .join('; ')
   return text === '' || limitedBy === null ? text : `${text}, set${byText(limitedBy, 'at', now)}`

@@ -1,10 +1,56 @@
--- Creates the lanes that do not exist yet, given as a JSON array of {kind, category, key}.
+-- Puts lanes under their quotas, given as a JSON array of {kind, category, key, quota}. A quota that is deleted meanwhile is
+-- made again.
+CREATE OR REPLACE FUNCTION redrive.join_quotas(named json) RETURNS void LANGUAGE plpgsql /* path */ AS $$
+DECLARE
+  wanted bigint := (
+    SELECT count(DISTINCT (new.kind, new.quota)) FROM json_to_recordset(named) AS new (kind text, quota text)
+    WHERE new.quota IS NOT NULL);
+  found bigint := 0;
+BEGIN
+  IF wanted = 0 THEN
+    RETURN;
+  END IF;
+  WHILE found < wanted LOOP
+    INSERT INTO redrive.shared_limit (kind, quota, limits, state)
+    SELECT missing.kind, missing.quota, coalesce(
+        (SELECT its.limits FROM redrive.shared_limit AS its WHERE its.kind = missing.kind AND its.quota = ''),
+        '{"isShared":true,"isPerQuota":true}'),
+      '{"heldUntil":0,"buckets":{},"answers":{"at":0,"count":0,"before":0}}'
+    FROM (
+      SELECT DISTINCT new.kind, new.quota FROM json_to_recordset(named) AS new (kind text, quota text)
+      WHERE new.quota IS NOT NULL ORDER BY new.kind, new.quota
+    ) AS missing
+    ON CONFLICT DO NOTHING;
+    PERFORM FROM (
+      SELECT DISTINCT new.kind, new.quota FROM json_to_recordset(named) AS new (kind text, quota text)
+    ) AS new
+    CROSS JOIN LATERAL (
+      SELECT its.id FROM redrive.shared_limit AS its WHERE its.kind = new.kind AND its.quota = new.quota FOR KEY SHARE
+    ) AS locked;
+    GET DIAGNOSTICS found = ROW_COUNT;
+  END LOOP;
+  UPDATE redrive.lane SET shared = joining.shared
+  FROM json_to_recordset(named) AS new (kind text, category text, key text, quota text)
+  CROSS JOIN LATERAL (
+    SELECT its.id, quota.id AS shared FROM redrive.lane AS its CROSS JOIN LATERAL (
+      SELECT named.id FROM redrive.shared_limit AS named WHERE named.kind = new.kind AND named.quota = new.quota OFFSET 0
+    ) AS quota
+    WHERE its.kind = new.kind AND its.category = new.category AND its.key = new.key AND its.shared IS DISTINCT FROM quota.id
+    OFFSET 0
+  ) AS joining
+  WHERE lane.id = ANY (ARRAY[joining.id]);
+END
+$$;
+
+-- Creates the lanes that do not exist yet, given as a JSON array of {kind, category, key, quota}, and puts them under their
+-- quotas.
 CREATE OR REPLACE FUNCTION redrive.make_lanes(named json) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM FROM json_to_recordset(named) AS new (kind text, category text, key text)
+  PERFORM FROM json_to_recordset(named) AS new (kind text, category text, key text, quota text)
   WHERE (
     SELECT lane.id FROM redrive.lane
     WHERE lane.kind = new.kind AND lane.category = new.category AND lane.key = new.key AND lane.retired IS NULL
+      AND (new.quota IS NULL OR redrive.has_quota(lane.shared, new.quota))
   ) IS NULL;
   IF NOT FOUND THEN
     RETURN;
@@ -46,12 +92,21 @@ BEGIN
   ) AS limits ON true
   ORDER BY new.kind, new.category, new.key
   ON CONFLICT DO NOTHING;
+  PERFORM redrive.join_quotas(named);
+END
+$$;
+
+-- Whether a shared limit is that of a quota.
+CREATE OR REPLACE FUNCTION redrive.has_quota(of_shared bigint, of_quota text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.shared_limit AS its WHERE its.id = of_shared AND its.quota = of_quota);
 END
 $$;
 
 -- The shared limit of a new lane.
 CREATE OR REPLACE FUNCTION redrive.shared_of(of_kind text, of_category text) RETURNS bigint LANGUAGE sql STABLE AS $$
-  SELECT max(id) FROM redrive.shared_limit WHERE kind = of_kind AND coalesce(category = of_category, true)
+  SELECT max(id) FROM redrive.shared_limit
+  WHERE quota IS NULL AND kind = of_kind AND coalesce(category = of_category, true)
 $$;
 
 -- The place of the last task in an ordered lane, whether it waits or has started.

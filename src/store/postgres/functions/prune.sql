@@ -148,6 +148,7 @@ BEGIN
   gone := gone + redrive.prune_ended(redrive.state_dead()::smallint, now_ms - dead_ms, up_to - gone);
   PERFORM redrive.prune_groups(now_ms - dead_ms);
   PERFORM redrive.prune_lanes(now_ms);
+  PERFORM redrive.prune_quotas(now_ms);
 
   DELETE FROM redrive.idempotency WHERE key IN (
     SELECT key FROM redrive.idempotency WHERE done_at <= now_ms - keys_ms ORDER BY done_at LIMIT up_to - gone

@@ -219,7 +219,11 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.is_any_bounded() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN EXISTS (SELECT FROM redrive.lane WHERE ramp IS NOT NULL OR concurrency IS NOT NULL)
-    OR EXISTS (SELECT FROM redrive.shared_limit WHERE limits::jsonb ? 'concurrency');
+    OR EXISTS (
+      SELECT FROM redrive.shared_limit WHERE quota IS NULL AND limits::jsonb ? 'concurrency')
+    -- What limits the quotas of a kind.
+    OR EXISTS (
+      SELECT FROM redrive.shared_limit WHERE quota IS NOT NULL AND quota = '' AND limits::jsonb ? 'concurrency');
 END
 $$;
 

@@ -53,6 +53,18 @@ LANGUAGE sql IMMUTABLE AS $$
     + greatest(0, now_ms - (state -> 'pace' ->> 'at')::float8) * pace / 1000)
 $$;
 
+-- Whether a limit is as it would be made again: nothing holds it, no pace is learned, and its buckets are full.
+CREATE OR REPLACE FUNCTION redrive.is_at_rest(limits jsonb, state jsonb, now_ms bigint) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  state := redrive.present_state(state, now_ms);
+  RETURN (state ->> 'heldUntil')::float8 <= now_ms AND redrive.pace_at(state, now_ms) IS NULL AND NOT state ? 'refusals'
+    AND NOT EXISTS (
+      SELECT FROM jsonb_each(limits -> 'rates') AS bucket (name, rate)
+      WHERE redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms) < redrive.burst_of(rate));
+END
+$$;
+
 -- The earliest time at which a task may start as far as rates and holds go. It may start now if that is not later.
 CREATE OR REPLACE FUNCTION redrive.shared_opens_at(limits jsonb, state jsonb, cost jsonb, now_ms bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -137,16 +149,42 @@ BEGIN
 END
 $$;
 
+-- How many tasks may start now under a quota, each at a cost of 1; NULL: any number, or it is no quota.
+CREATE OR REPLACE FUNCTION redrive.quota_room(of_shared bigint, now_ms bigint) RETURNS float8 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  this redrive.shared_limit;
+  state jsonb;
+  pace float8;
+BEGIN
+  SELECT * INTO this FROM redrive.shared_limit AS its WHERE its.id = of_shared AND its.quota IS NOT NULL;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  state := redrive.present_state(this.state::jsonb, now_ms);
+  pace := redrive.pace_at(state, now_ms);
+  RETURN least(redrive.shared_room(this), CASE WHEN (state ->> 'heldUntil')::float8 > now_ms THEN 0
+    WHEN pace IS NOT NULL THEN floor(redrive.pace_level(state, pace, now_ms) + 1e-9) END, (
+    SELECT min(CASE WHEN its.spare < 0 THEN 0 ELSE floor(its.spare) + 1 END)
+    FROM (
+      SELECT coalesce(redrive.bucket_level(rate, state -> 'buckets' -> name, now_ms), redrive.burst_of(rate)) + 1e-9
+        - least(1, redrive.burst_of(rate)) AS spare
+      FROM jsonb_each(this.limits::jsonb -> 'rates') AS bucket (name, rate)
+    ) AS its
+  ));
+END
+$$;
+
 -- Whether a limit may keep a task from starting. If not, nobody has to lock it.
 CREATE OR REPLACE FUNCTION redrive.binds(this redrive.shared_limit, now_ms bigint) RETURNS boolean LANGUAGE sql AS $$
   SELECT this.limits::jsonb ?| ARRAY['concurrency', 'rates'] OR this.state::jsonb ? 'pace'
     OR (this.state::jsonb ->> 'heldUntil')::float8 > now_ms
 $$;
 
--- Whether any limit binds.
+-- Whether any limit may bind. Quotas may be many, so they are not looked at.
 CREATE OR REPLACE FUNCTION redrive.is_any_binding(now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN EXISTS (SELECT FROM redrive.shared_limit AS this WHERE redrive.binds(this, now_ms));
+  RETURN EXISTS (SELECT FROM redrive.shared_limit AS this WHERE this.quota IS NOT NULL)
+    OR EXISTS (SELECT FROM redrive.shared_limit AS this WHERE this.quota IS NULL AND redrive.binds(this, now_ms));
 END
 $$;
 
@@ -183,6 +221,7 @@ DECLARE
   known jsonb;  -- NULL: somebody else has locked the limit
   level jsonb;
   room bigint;
+  opening bigint;
 BEGIN
   paid := array_fill(true, ARRAY[cardinality(shareds)]);
   closed := '{}';
@@ -194,15 +233,19 @@ BEGIN
     CONTINUE WHEN NOT redrive.binds(this, now_ms);
     known := NULL;
     SELECT its.limits, its.state INTO known, level FROM redrive.shared_limit AS its
-    WHERE its.id = this.id FOR UPDATE SKIP LOCKED;
+    WHERE its.id = this.id FOR NO KEY UPDATE SKIP LOCKED;
     is_contended := is_contended OR known IS NULL;
     PERFORM redrive.fold_tally(its.id, its.id, 64) FROM redrive.lane AS its
     WHERE this.limits::jsonb ? 'concurrency' AND its.shared = this.id;
     room := coalesce(redrive.shared_room(this), 1000000) + (leaving IS NOT DISTINCT FROM this.id)::int;
+    opening := NULL;
     FOR n IN 1 .. cardinality(shareds) LOOP
       CONTINUE WHEN shareds[n] IS DISTINCT FROM this.id;
-      paid[n] := known IS NOT NULL AND room > 0 AND this.id <> ALL (closed)
-        AND redrive.shared_opens_at(known, level, costs[n]::jsonb, now_ms) <= now_ms;
+      paid[n] := known IS NOT NULL AND room > 0 AND this.id <> ALL (closed);
+      IF paid[n] THEN
+        opening := redrive.shared_opens_at(known, level, costs[n]::jsonb, now_ms);
+        paid[n] := opening <= now_ms;
+      END IF;
       IF paid[n] THEN
         level := redrive.shared_after_start(known, level, costs[n]::jsonb, now_ms);
         room := room - 1;
@@ -210,7 +253,9 @@ BEGIN
         closed := closed || this.id;
       END IF;
     END LOOP;
-    UPDATE redrive.shared_limit SET state = level::text WHERE id = this.id AND known IS NOT NULL;
+    UPDATE redrive.shared_limit
+    SET state = level::text, opens_at = CASE WHEN quota IS NOT NULL AND opening > now_ms THEN opening ELSE opens_at END
+    WHERE id = this.id AND known IS NOT NULL;
   END LOOP;
 END
 $$;
@@ -279,19 +324,35 @@ BEGIN
 END
 $$;
 
--- The earliest time at which a shared limit lets a task start that is ready and that it keeps back now.
+-- The earliest time at which a shared limit lets a task start that is ready and that it keeps back now. Of quotas, which may
+-- be many, it is the one that was noted when they refused a task or were held, or that of a task that must run alone.
 CREATE OR REPLACE FUNCTION redrive.next_shared_time(now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN (
+  RETURN least((
+    SELECT its.opens_at FROM redrive.shared_limit AS its WHERE its.opens_at > 0 AND its.opens_at > now_ms
+    ORDER BY its.opens_at LIMIT 1
+  ), (
     SELECT min(opening.at)
-    FROM (SELECT known.* FROM redrive.shared_limit AS known WHERE redrive.binds(known, now_ms) OFFSET 0) AS this
+    FROM redrive.waiting AS lone
+    CROSS JOIN LATERAL (SELECT named.shared FROM redrive.lane AS named WHERE named.id = lone.lane OFFSET 0) AS lane
+    JOIN redrive.shared_limit AS its ON its.id = ANY (ARRAY[lane.shared])
+    CROSS JOIN LATERAL (
+      SELECT redrive.shared_opens_at(its.limits::jsonb, its.state::jsonb, (
+        SELECT task.cost::jsonb FROM redrive.task WHERE task.id = lone.task), now_ms) AS at
+    ) AS opening
+    WHERE lone.state = redrive.state_alone() AND its.quota IS NOT NULL AND opening.at > now_ms
+  ), (
+    SELECT min(opening.at)
+    FROM (
+      SELECT known.* FROM redrive.shared_limit AS known WHERE known.quota IS NULL AND redrive.binds(known, now_ms) OFFSET 0
+    ) AS this
     CROSS JOIN LATERAL redrive.shared_heads(this.id) AS head (task)
     CROSS JOIN LATERAL (
       SELECT redrive.shared_opens_at(this.limits::jsonb, this.state::jsonb, (
         SELECT task.cost::jsonb FROM redrive.task WHERE task.id = head.task), now_ms) AS at
     ) AS opening
     WHERE opening.at > now_ms
-  );
+  ));
 END
 $$;
 
@@ -343,7 +404,8 @@ BEGIN
     WHERE run.outcome = 'deferred' AND its.shared IS NOT NULL GROUP BY its.shared ORDER BY its.shared
   LOOP
     UPDATE redrive.shared_limit
-    SET state = redrive.shared_after_refusals(state::jsonb, one.refusals, one.task, one.until, now_ms)::text
+    SET state = redrive.shared_after_refusals(state::jsonb, one.refusals, one.task, one.until, now_ms)::text,
+      opens_at = CASE WHEN quota IS NOT NULL THEN greatest(opens_at, one.until) ELSE opens_at END
     WHERE id = one.shared;
   END LOOP;
   PERFORM redrive.note_answers(array_agg(lane), array_agg(count), now_ms) FROM (
@@ -356,7 +418,8 @@ $$;
 -- Whether there are refusals from which nothing has been learned.
 CREATE OR REPLACE FUNCTION redrive.is_any_refusal() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN EXISTS (SELECT FROM redrive.shared_limit WHERE state::jsonb ? 'refusals');
+  RETURN EXISTS (SELECT FROM redrive.shared_limit WHERE quota IS NULL AND state::jsonb ? 'refusals')
+    OR EXISTS (SELECT FROM redrive.shared_limit WHERE opens_at > 0 AND state::jsonb ? 'refusals');
 END
 $$;
 
@@ -368,7 +431,10 @@ DECLARE
   answers json;
   taken json[] := '{}';
 BEGIN
-  FOR this IN SELECT * FROM redrive.shared_limit WHERE state::jsonb ? 'refusals' ORDER BY id FOR UPDATE LOOP
+  FOR this IN
+    SELECT * FROM redrive.shared_limit
+    WHERE (quota IS NULL OR opens_at > 0) AND state::jsonb ? 'refusals' ORDER BY id FOR NO KEY UPDATE
+  LOOP
     WITH gone AS (DELETE FROM redrive.shared_answer WHERE shared = this.id RETURNING second, count)
     SELECT json_agg(json_build_array(second, count) ORDER BY second) INTO answers FROM gone;
     taken := taken || json_build_object('id', this.id, 'state', this.state::json, 'answers', coalesce(answers, '[]'));
@@ -416,7 +482,7 @@ BEGIN
   PERFORM redrive.lock_lane_rules(of_kind);
   SELECT json_build_object('limits', its.limits::json, 'state', its.state::json)::text INTO found
   FROM redrive.shared_limit AS its
-  WHERE its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category FOR UPDATE;
+  WHERE its.quota IS NULL AND its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category FOR UPDATE;
   RETURN found;
 END
 $$;
@@ -429,14 +495,66 @@ DECLARE
   of_shared bigint;
 BEGIN
   UPDATE redrive.shared_limit AS its SET limits = new_limits, state = new_state
-  WHERE its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category RETURNING id INTO of_shared;
+  WHERE its.quota IS NULL AND its.kind = of_kind AND its.category IS NOT DISTINCT FROM of_category RETURNING id INTO of_shared;
   IF NOT FOUND THEN
     INSERT INTO redrive.shared_limit (kind, category, limits, state)
     VALUES (of_kind, of_category, new_limits, new_state) RETURNING id INTO of_shared;
   END IF;
   DELETE FROM redrive.shared_limit WHERE kind = of_kind AND of_category IS NULL AND category IS NOT NULL;
   UPDATE redrive.lane SET shared = of_shared
-  WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND shared IS DISTINCT FROM of_shared;
+  WHERE kind = of_kind AND (of_category IS NULL OR category = of_category) AND shared IS DISTINCT FROM of_shared
+    AND NOT EXISTS (SELECT FROM redrive.shared_limit AS its WHERE its.id = lane.shared AND its.quota IS NOT NULL);
+END
+$$;
+
+-- The limits of the quotas of a kind, as a JSON array of {quota, limits, state}. They are locked, and so are the rules for
+-- lanes of the kind.
+CREATE OR REPLACE FUNCTION redrive.lock_quotas(of_kind text) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
+BEGIN
+  PERFORM redrive.lock_lane_rules(of_kind);
+  PERFORM FROM redrive.shared_limit AS its WHERE its.kind = of_kind AND its.quota IS NOT NULL ORDER BY its.id FOR NO KEY UPDATE;
+  RETURN (
+    SELECT coalesce(json_agg(json_build_object('quota', quota, 'limits', limits::json, 'state', state::json)), '[]')::text
+    FROM redrive.shared_limit WHERE kind = of_kind AND quota IS NOT NULL);
+END
+$$;
+
+-- Limits each quota of a kind, also those that come later, and saves the states of those that are there, given as a JSON array
+-- of {quota, state}. The caller has locked them.
+CREATE OR REPLACE FUNCTION redrive.save_quotas(of_kind text, new_limits text, states json) RETURNS void LANGUAGE plpgsql
+/* verb */ AS $$
+BEGIN
+  INSERT INTO redrive.shared_limit (kind, quota, limits, state)
+  SELECT of_kind, new.quota, new_limits, new.state::text FROM json_to_recordset(states) AS new (quota text, state json)
+  ON CONFLICT (quota, kind) WHERE quota IS NOT NULL
+  DO UPDATE SET limits = excluded.limits, state = excluded.state, opens_at = 0;
+END
+$$;
+
+-- Deletes quotas that no lane is under, of those after some place: a limit that a lane is about to join is locked by then
+-- (`join_quotas`). So is their state as it would be made again.
+CREATE OR REPLACE FUNCTION redrive.prune_quotas(now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  most constant int := 200;
+  first_quota bigint := (SELECT min(id) FROM redrive.shared_limit WHERE quota IS NOT NULL);
+  last_quota bigint := (SELECT max(id) FROM redrive.shared_limit WHERE quota IS NOT NULL);
+  unused bigint[];
+BEGIN
+  IF first_quota IS NULL THEN
+    RETURN;
+  END IF;
+  first_quota := CASE WHEN last_quota - first_quota < most THEN first_quota
+    ELSE first_quota - most + floor(random() * (last_quota - first_quota + most))::bigint END;
+  unused := ARRAY(
+    SELECT its.id FROM redrive.shared_limit AS its
+    WHERE its.id = ANY (ARRAY(SELECT id FROM redrive.shared_limit WHERE id >= first_quota ORDER BY id LIMIT most))
+      AND its.quota > '' AND its.opens_at <= now_ms AND redrive.is_at_rest(its.limits::jsonb, its.state::jsonb, now_ms)
+    FOR UPDATE SKIP LOCKED);
+  -- Another statement, which sees lanes that joined until the locks were taken.
+  DELETE FROM redrive.shared_limit AS its
+  WHERE its.id = ANY (unused) AND NOT EXISTS (SELECT FROM redrive.lane WHERE lane.shared = its.id);
+  DELETE FROM redrive.shared_answer
+  WHERE shared = ANY (unused) AND NOT EXISTS (SELECT FROM redrive.shared_limit AS its WHERE its.id = shared);
 END
 $$;
 

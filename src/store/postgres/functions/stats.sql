@@ -4,7 +4,7 @@
 -- be there to claim.
 CREATE OR REPLACE FUNCTION redrive.lane_figures(most bigint, now_ms bigint) RETURNS TABLE (
   id bigint, kind text, category text, is_paused boolean, is_held boolean, allowance int, waiting numeric, due numeric,
-  since bigint, running numeric, dead numeric, budgeted numeric
+  since bigint, running numeric, dead numeric, budgeted numeric, shared bigint
 ) LANGUAGE sql STABLE AS $$
   WITH figure AS (
     SELECT tally.lane AS id, tally.waiting, 0 AS due, NULL::bigint AS since, tally.running, tally.dead, 0 AS budgeted
@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION redrive.lane_figures(most bigint, now_ms bigint) RETU
     WHERE alone.state = redrive.state_alone() ORDER BY alone.priority DESC, alone.submitted_at, alone.task LIMIT most)
   )
   SELECT one.id, lane.kind, lane.category, lane.is_paused, lane.is_held, lane.allowance, one.waiting, one.due, one.since,
-    one.running, one.dead, one.budgeted
+    one.running, one.dead, one.budgeted, lane.shared
   FROM (
     SELECT figure.id, sum(figure.waiting) AS waiting, sum(figure.due) AS due, min(figure.since) AS since,
       sum(figure.running) AS running, sum(figure.dead) AS dead, sum(figure.budgeted) AS budgeted
@@ -37,7 +37,7 @@ CREATE OR REPLACE FUNCTION redrive.lane_figures(most bigint, now_ms bigint) RETU
     -- In an ordered lane, a retry that its budget holds goes before all others.
     CASE WHEN own.ordered AND EXISTS (
       SELECT FROM redrive.waiting AS held WHERE held.state = redrive.state_budgeted() AND held.lane = own.id
-    ) THEN 0 ELSE redrive.allowance_beside(one.running::bigint, own, now_ms) END AS allowance
+    ) THEN 0 ELSE redrive.allowance_beside(one.running::bigint, own, now_ms) END AS allowance, own.shared
     FROM redrive.lane AS own WHERE own.id = one.id OFFSET 0
   ) AS lane
 $$;
@@ -56,29 +56,41 @@ CREATE OR REPLACE FUNCTION redrive.lane_stats(most bigint, now_ms bigint) RETURN
   ), share AS MATERIALIZED (
     SELECT figure.kind, figure.category, greatest(1, most / count(*) OVER () / count(*)) AS size
     FROM figure WHERE figure.is_busy GROUP BY figure.kind, figure.category
+  ), counted AS MATERIALIZED (
+    SELECT part.*, first.ready, first.since AS ready_since, first.head,
+      CASE WHEN part.is_open THEN least(part.allowance, part.due + first.ready) ELSE 0 END AS allowed
+    FROM figure AS part
+    LEFT JOIN share ON part.is_busy AND share.kind = part.kind AND share.category = part.category
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS ready, min(ready.next_at) FILTER (WHERE ready.nth <= part.allowance) AS since,
+        min(ready.task) FILTER (WHERE ready.nth = 1) AS head
+      FROM (
+        SELECT task.task, task.next_at, row_number() OVER (ORDER BY task.priority DESC, task.submitted_at, task.task) AS nth
+        FROM redrive.waiting AS task
+        WHERE task.state = redrive.state_ready() AND task.lane = part.id
+        ORDER BY task.priority DESC, task.submitted_at, task.task
+        LIMIT coalesce(share.size, 0)
+      ) AS ready
+    ) AS first
+  ), capped AS (
+    -- The lanes of a quota leave to each other what it lets start.
+    SELECT counted.*, greatest(0, coalesce(least(counted.allowed, its.room - (
+      sum(counted.allowed) OVER (PARTITION BY counted.shared ORDER BY counted.id) - counted.allowed)), counted.allowed)
+    )::numeric AS startable
+    FROM counted LEFT JOIN LATERAL (
+      SELECT redrive.quota_room(counted.shared, now_ms) AS room WHERE counted.shared IS NOT NULL AND counted.allowed > 0
+    ) AS its ON true
   )
-  SELECT part.kind, part.category, part.waiting,
-    CASE WHEN part.is_paused THEN part.waiting ELSE 0 END,
-    CASE WHEN part.is_held AND NOT part.is_paused THEN part.waiting ELSE 0 END,
-    CASE WHEN part.is_open THEN part.budgeted ELSE 0 END,
-    CASE WHEN part.is_open THEN least(part.allowance, part.due + first.ready) ELSE 0 END,
-    CASE WHEN part.is_open AND part.allowance > 0 THEN least(
-      CASE WHEN part.allowance > first.ready THEN part.since END, first.since) END,
-    CASE WHEN part.is_open THEN greatest(0, part.due + first.ready - part.allowance) ELSE 0 END,
-    part.running, part.dead, first.head
-  FROM figure AS part
-  LEFT JOIN share ON part.is_busy AND share.kind = part.kind AND share.category = part.category
-  CROSS JOIN LATERAL (
-    SELECT count(*) AS ready, min(ready.next_at) FILTER (WHERE ready.nth <= part.allowance) AS since,
-      min(ready.task) FILTER (WHERE ready.nth = 1) AS head
-    FROM (
-      SELECT task.task, task.next_at, row_number() OVER (ORDER BY task.priority DESC, task.submitted_at, task.task) AS nth
-      FROM redrive.waiting AS task
-      WHERE task.state = redrive.state_ready() AND task.lane = part.id
-      ORDER BY task.priority DESC, task.submitted_at, task.task
-      LIMIT coalesce(share.size, 0)
-    ) AS ready
-  ) AS first
+  SELECT capped.kind, capped.category, capped.waiting,
+    CASE WHEN capped.is_paused THEN capped.waiting ELSE 0 END,
+    CASE WHEN capped.is_held AND NOT capped.is_paused THEN capped.waiting ELSE 0 END,
+    CASE WHEN capped.is_open THEN capped.budgeted ELSE 0 END,
+    capped.startable,
+    CASE WHEN capped.startable > 0 THEN least(
+      CASE WHEN capped.allowance > capped.ready THEN capped.since END, capped.ready_since) END,
+    CASE WHEN capped.is_open THEN capped.due + capped.ready - capped.startable ELSE 0 END,
+    capped.running, capped.dead, capped.head
+  FROM capped
 $$;
 
 -- The figures of the store by kind and category, and the limits that lanes share, which lower what is ready. Returns JSON:
@@ -108,7 +120,7 @@ BEGIN
   ), 'shared', (
     SELECT coalesce(json_agg(json_build_object(
       'kind', its.kind, 'category', its.category, 'limits', its.limits::json, 'state', its.state::json)), '[]')
-    FROM redrive.shared_limit AS its
+    FROM redrive.shared_limit AS its WHERE its.quota IS NULL
   ))::text;
 END
 $$;

@@ -116,14 +116,20 @@ CREATE TABLE redrive.limit_rule (
   blocking    boolean NOT NULL
 );
 
--- Limits that the lanes of a kind, or of a kind and category, share. `limits` and `state` are JSON: see functions/shared.sql.
+-- Limits that the lanes of a kind share, of a kind and category, or of a quota. `limits` and `state` are JSON: see
+-- functions/shared.sql. The row of a kind whose quota is empty has what limits each of its quotas.
 CREATE TABLE redrive.shared_limit (
   id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind     text COLLATE "C" NOT NULL,
   category text COLLATE "C",
   limits   text NOT NULL,
-  state    text NOT NULL
+  state    text NOT NULL,
+  quota    text COLLATE "C",
+  opens_at bigint NOT NULL DEFAULT 0  -- of a quota: until then it refused a task, or is held
 ) WITH (fillfactor = 50);
+CREATE INDEX        shared_limit_rule    ON redrive.shared_limit (kind)        WHERE quota IS NULL;
+CREATE UNIQUE INDEX shared_limit_quota   ON redrive.shared_limit (quota, kind) WHERE quota IS NOT NULL;
+CREATE INDEX        shared_limit_opening ON redrive.shared_limit (opens_at)    WHERE opens_at > 0;
 
 -- Answers in these lanes, by second.
 CREATE TABLE redrive.shared_answer (

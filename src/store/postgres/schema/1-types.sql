@@ -144,7 +144,7 @@ CREATE TYPE redrive.new_task_columns AS (
   rounds       int[],     -- of tasks that were tried elsewhere: `tried` decides where they stand
   tried_for    bigint[],
   -- For the batch as a whole.
-  lanes        json,      -- an array of {n, kind, category, key}
+  lanes        json,      -- an array of {n, kind, category, key, quota}
   are_new      boolean,   -- the ids were made for these tasks, and no task brings a time of its own
   tried        json       -- the outcomes of first attempts: the argument of `settle_outcomes`
 );

@@ -23,7 +23,7 @@ export function enqueueStatements(db: Preparer) {
                   WHERE kind = :kind AND ifnull(category = :category, 1) AND ifnull(key = :key, 1)
                   ORDER BY id DESC LIMIT 1), 0),
           (SELECT id FROM shared_limit
-           WHERE kind = :kind AND ifnull(category = :category, 1)
+           WHERE quota IS NULL AND kind = :kind AND ifnull(category = :category, 1)
            ORDER BY id DESC LIMIT 1),
           concurrency, per_second, ifnull(ordered, 0), ifnull(blocking, 0), max(1, ifnull(per_second, 1))
         FROM (SELECT 1) LEFT JOIN (
