@@ -21,6 +21,7 @@ import { Drain, type DrainOptions, type DrainResult } from './drain.js'
 import { Duties, type Duty } from './duties.js'
 import { Ending } from './ending.js'
 import { LeaseLostError, WorkerStoppedError } from './errors.js'
+import { ExpiryDuty } from './expiry-duty.js'
 import { GroupingDuty } from './grouping/grouping-duty.js'
 import { Janitor, type RetentionOptions } from './janitor.js'
 import { OperationDuty } from './operations/operation-duty.js'
@@ -129,6 +130,7 @@ export class Engine {
   readonly #attempts = new Set<TaskAttempt>()
   readonly #news: WorkerNews
   readonly #schedules: ScheduleDuty
+  readonly #expiry: ExpiryDuty
   /** Set if it runs only what is due. */
   #drain: Drain | undefined
   #isMakingRoom = false
@@ -172,7 +174,8 @@ export class Engine {
     const operations = new OperationDuty(store, this.name, kinds, clock, options.outside)
     this.#schedules = new ScheduleDuty(store.schedules, clock, slot => this.#news.slotEnded(slot))
     const drivers = options.isDriver === false ? [] : [operations, this.#schedules]
-    this.#duties = new Duties([...drivers, this.grouping, ...duties])
+    this.#expiry = new ExpiryDuty(store, this.name, this.#rooms.kinds, { clock, sink })
+    this.#duties = new Duties([...drivers, this.grouping, this.#expiry, ...duties])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
@@ -251,6 +254,7 @@ export class Engine {
       await this.#store.policies.keep(policyHash, canonicalJson(policy))
       await prepare?.()
     }
+    await this.#expiry.declare()
     if (this.#ending.hasBegun) throw this.#isStopped()
     this.#pulse.start()
     if (this.#rooms.stages.length > 0) this.runs.start()

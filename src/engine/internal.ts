@@ -1,6 +1,7 @@
 // For the other folders of this package.
 
 export { Bell } from './bell.js'
+export type { Death } from './death.js'
 export type { DrainOptions, DrainResult } from './drain.js'
 export type { Duty } from './duties.js'
 export { DutyWarnings } from './duty-warnings.js'

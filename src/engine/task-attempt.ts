@@ -13,6 +13,7 @@ import type { History, Policy } from '../policy/index.js'
 import type { AttemptNotes, ClaimedTask, Cost, Outcome, Settlement } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { traceIdOf } from '../telemetry/internal.js'
+import { followers } from './death.js'
 import { TaskCancelledError } from './errors.js'
 import { entryOf, outcomeOf } from './settlement.js'
 import type { StepOptions, StepWork } from './steps/step.js'
@@ -188,7 +189,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     const entry = notes === undefined ? made : made && { ...made, notes }
     const trace = this.#ownTrace(outcome)
     const traced = entry === undefined || trace === undefined ? entry : { ...entry, trace }
-    const ifDead = outcome.type === 'dead' ? this.#kind.ifDead?.(this.task, outcome.reason, traced) : undefined
+    const ifDead = outcome.type === 'dead' ? followers(this.#kind.onDead, this.task, outcome.reason, traced) : undefined
     settle(this, { id, token, outcome, attempt: traced, used: this.#used, ifDead })
   }
 

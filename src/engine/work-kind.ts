@@ -1,7 +1,7 @@
 import type { ActiveAttempt, Failed, Refused, Returned } from '../attempt/index.js'
-import type { Classifier, GiveUpReason, Policy } from '../policy/index.js'
-import type { NewTask } from '../store/index.js'
-import type { AttemptEntry, ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
+import type { Classifier, Policy } from '../policy/index.js'
+import type { Lane } from '../store/index.js'
+import type { ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
 import type { StepOptions, StepWork } from './steps/step.js'
@@ -32,10 +32,8 @@ export interface WorkKind {
    * the worker still has the task. Rejects if the letter can never be delivered, or when the signal aborts.
    */
   readonly bury?: ((task: ClaimedTask, end: Failed | Refused, signal: AbortSignal) => Promise<Outcome>) | undefined
-  /** The tasks to enqueue together with the death of a task. `attempt` is the one that it died of, if one was made. */
-  readonly ifDead?:
-    | ((task: ClaimedTask, reason: GiveUpReason, attempt: AttemptEntry | undefined) => readonly NewTask[] | undefined)
-    | undefined
+  /** The kind of the task that follows the death of one of its tasks. Default: none does. */
+  readonly onDead?: string | undefined
 }
 
 /** Checks a payload. Resolves with the problem, or `undefined`. */
@@ -74,6 +72,6 @@ export interface AttemptRecorder {
 }
 
 /** A task as sinks see it. */
-export function taskWork({ id, kind, category, key }: ClaimedTask): Work {
+export function taskWork({ id, kind, category, key }: Lane & { readonly id: string }): Work {
   return { kind: 'task', id, name: kind, category: category || undefined, tenantId: key || undefined }
 }

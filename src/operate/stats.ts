@@ -1,6 +1,7 @@
 import type { Store, TaskStatus } from '../store/index.js'
 import { contractOf } from '../store/internal.js'
 import { type GatedStats, openGates, withGated } from './gates.js'
+import { type UnattendedTasks, unattended } from './unattended.js'
 
 /** The tasks of a kind, in figures. */
 export interface KindFigures extends Readonly<Record<TaskStatus, number>> {
@@ -28,6 +29,8 @@ export interface StoreFigures {
   readonly workers: number
   /** In the order of their names. */
   readonly kinds: readonly KindFigures[]
+  /** Waiting tasks that no live worker runs, and that end with their time to live. */
+  readonly unattended: readonly UnattendedTasks[]
 }
 
 const NONE = { waiting: 0, running: 0, succeeded: 0, skipped: 0, dead: 0, cancelled: 0 }
@@ -48,6 +51,7 @@ export async function storeFigures(store: Store): Promise<StoreFigures> {
   const names = [...new Set([...byKind.keys(), ...kinds.map(({ kind }) => kind)])].sort()
   return {
     workers,
+    unattended: await unattended(contract, counted),
     kinds: names.map(kind => {
       const parts = kinds.filter(part => part.kind === kind)
       const sum = (status: 'waiting' | 'running' | 'dead') => parts.reduce((total, part) => total + part[status], 0)

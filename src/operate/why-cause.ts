@@ -27,6 +27,7 @@ export type WhyStore = Pick<
   | 'standing'
   | 'workers'
   | 'laneRules'
+  | 'lifetimes'
   | 'budgets'
   | 'get'
   | 'count'

@@ -1,10 +1,11 @@
-import { explain, formatDuration, type Policy, policy as parsePolicy } from '../policy/index.js'
+import { explain, formatDuration, type Policy } from '../policy/index.js'
 import { commandArgs, commandLine } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
 import { isItem, type StepRecord, stepRecord, type TaskStanding } from '../store/internal.js'
 import { adviceFor, causeOf, fatalStep } from './cause.js'
 import { stepDecisions } from './step-decisions.js'
 import { isoOrNull } from './task-view.js'
+import { policyOf } from './unattended.js'
 import { recompute, withHistory } from './verify.js'
 import type { Because, WhyAction, WhyCause, WhyStore } from './why-cause.js'
 import { byText, failureWords, timeText } from './why-text.js'
@@ -177,11 +178,6 @@ function decisionCauses(
     { code: 'policy', text: rule, facts: {} },
     { code: isSame ? 'decision_confirmed' : 'decision_differs', text: result, facts },
   ]
-}
-
-async function policyOf(store: WhyStore, hash: string | undefined): Promise<Policy | undefined> {
-  const json = hash === undefined ? undefined : await store.policies.get(hash)
-  return json === undefined ? undefined : parsePolicy(JSON.parse(json))
 }
 
 async function cancelled(store: WhyStore, task: TaskRecord, ledger: readonly LedgerRow[]): Promise<WhyCause> {

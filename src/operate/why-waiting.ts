@@ -12,6 +12,7 @@ import {
 } from '../store/internal.js'
 import { pauseOf } from './lanes.js'
 import { isoOrNull } from './task-view.js'
+import { declaredPolicy } from './unattended.js'
 import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'
 import { byText, errorText, tasksText, timeText } from './why-text.js'
 
@@ -25,6 +26,8 @@ interface Situation extends TaskStanding {
   /** The live workers that may run it. */
   readonly able: readonly WorkerRecord[]
   readonly workers: readonly WorkerRecord[]
+  /** When its time to live ends, as the last worker that ran it declared it. */
+  readonly expiresAt: number | undefined
   /** The last row of its ledger. */
   readonly last: LedgerRow | undefined
   /** The task that holds its lane, if that is another one. */
@@ -79,12 +82,13 @@ export async function whyWaiting(store: WhyStore, standing: TaskStanding): Promi
 
 async function situationOf(store: WhyStore, standing: TaskStanding): Promise<Situation> {
   const { task, lane, blockedBy } = standing
-  const [rules, workers, budgets, run, ledger, holder, letter] = await Promise.all([
+  const [rules, workers, budgets, run, ledger, lifetimes, holder, letter] = await Promise.all([
     store.laneRules({ kind: task.kind, category: task.category, key: task.key }),
     store.workers(),
     store.budgets.list(),
     isItem(task) ? store.runs.get(task.key) : undefined,
     store.ledger(task.id),
+    store.lifetimes.list(),
     lane.heldBy === undefined || lane.heldBy === task.id ? undefined : store.get(lane.heldBy),
     blockedBy === undefined ? undefined : store.get(blockedBy),
   ])
@@ -92,7 +96,9 @@ async function situationOf(store: WhyStore, standing: TaskStanding): Promise<Sit
   const covering = budgets.filter(
     ({ kind, category }) => kind === task.kind && (category === undefined || category === task.category),
   )
-  return { ...standing, rules, budgets: covering, workers, able, run, last: ledger.at(-1), holder, letter }
+  const { ttl } = (await declaredPolicy(store, lifetimes, task)) ?? {}
+  const expiresAt = ttl === undefined ? undefined : task.startedAt + ttl
+  return { ...standing, rules, budgets: covering, workers, able, run, expiresAt, last: ledger.at(-1), holder, letter }
 }
 
 function pausedRun({ run, rules, lane }: Situation) {
@@ -250,8 +256,13 @@ function stepNotDue(step: string, until: string, last: LedgerRow, task: TaskStan
   return { code: 'step_not_due', text: `${until}: ${why}.`, facts: { at, step, errorCode: verdict?.code ?? null } }
 }
 
-function noWorker({ task, workers, able }: Situation) {
+function noWorker({ task, workers, able, expiresAt }: Situation) {
   if (able.length > 0) return undefined
+  const end =
+    expiresAt === undefined
+      ? ''
+      : ` Its time to live ends at ${timeText(expiresAt)}: ${workers.length === 0 ? 'the next worker that starts' : 'any worker'} gives it up then.`
+  const life = expiresAt === undefined ? {} : { expiresAt: isoOrNull(expiresAt) }
   const kinds = [...new Set(workers.flatMap(({ kinds: known = [] }) => known))].sort()
   const others = workers.filter(worker => isRunBy({ ...worker, categories: undefined }, task))
   if (others.length > 0) {
@@ -259,8 +270,8 @@ function noWorker({ task, workers, able }: Situation) {
     const category = `the category '${task.category}'`
     return {
       code: 'no_worker',
-      text: `No live worker takes ${category} of its kind '${task.kind}': those that run its kind take ${taken.join(', ') || 'none'}.`,
-      facts: { kind: task.kind, workers: workers.length, kinds, categories: taken },
+      text: `No live worker takes ${category} of its kind '${task.kind}': those that run its kind take ${taken.join(', ') || 'none'}.${end}`,
+      facts: { kind: task.kind, workers: workers.length, kinds, categories: taken, ...life },
       action: {
         text: `Start a worker that takes ${category}, or start those that run its kind without a choice of categories.`,
         args: commandArgs('worker', { '--category': task.category }, 'FILE'),
@@ -274,8 +285,8 @@ function noWorker({ task, workers, able }: Situation) {
       : `No live worker runs its kind '${task.kind}'${where}: those that are alive run ${kinds.join(', ') || 'nothing'}.`
   return {
     code: 'no_worker',
-    text,
-    facts: { kind: task.kind, workers: workers.length, kinds },
+    text: `${text}${end}`,
+    facts: { kind: task.kind, workers: workers.length, kinds, ...life },
     action: { text: `Start a worker that has code for '${task.kind}'.`, args: commandArgs('worker', {}, 'FILE') },
   }
 }

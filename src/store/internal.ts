@@ -30,6 +30,7 @@ export type { FailureGroup, GroupFilter, GroupLife, GroupMark, GroupState, Group
 export type { Rate, SharedLimits } from './contract/lane.js'
 export type { LaneRuleReader, LaneRules, LimitRule, PauseRule } from './contract/lane-rule.js'
 export type { AttemptEntry } from './contract/ledger.js'
+export type { Lifetime, LifetimeStore } from './contract/lifetime-store.js'
 export type { CountField, KindStats, PayloadPart, StoreStats, TaskCount } from './contract/list.js'
 export {
   AGES,

@@ -1,7 +1,7 @@
+import type { Death } from '../engine/internal.js'
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Budget, SharedLimits } from '../store/internal.js'
-import { type Death, kindAfterDeath } from './death.js'
 import type { SchemasUnlessJson } from './json-type.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'
@@ -103,4 +103,10 @@ export function declared<Payload, Result, Input, Output>(
     schema: payload,
     resultSchema: result,
   }
+}
+
+/** The kind of the task that follows the death of one of this kind. */
+function kindAfterDeath(kind: string, { kind: after }: Pick<DeclaredTask, 'kind'>): string {
+  if (typeof after === 'string') return after
+  throw new OptionError('onDead', `'onDead' of the task '${kind}' must be what declareTask() or defineTask() returns.`)
 }

@@ -1,5 +1,6 @@
 export type { Outage } from '../attempt/index.js'
 export {
+  type Death,
   type DrainResult,
   Later,
   LeaseLostError,
@@ -12,7 +13,6 @@ export {
   TaskCancelledError,
   WorkerStoppedError,
 } from '../engine/internal.js'
-export type { Death } from './death.js'
 export { type DeclaredTask, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export { PayloadError, ResultError, TaskKindError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'

@@ -4,7 +4,6 @@ import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { isSlotRunId, type StoreContract } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
-import { taskAfterDeath } from './death.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
 import { slotOfRun } from './slot-of-run.js'
@@ -42,13 +41,7 @@ export function taskKind(
       )
     },
     returned: taskResult,
-    ifDead:
-      onDead === undefined
-        ? undefined
-        : (task, reason, attempt) => {
-            const next = taskAfterDeath(onDead, task, reason, attempt)
-            return next && [next]
-          },
+    onDead,
   }
 }
 

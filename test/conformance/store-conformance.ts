@@ -16,6 +16,7 @@ import { checkInvariants } from './invariants.js'
 import { LANE_RULES } from './lane-rules.js'
 import { LANES } from './lanes.js'
 import { LEASES } from './leases.js'
+import { LIFETIMES } from './lifetimes.js'
 import { LIMITS } from './limits.js'
 import { LISTS } from './lists.js'
 import { ONCE } from './once.js'
@@ -59,6 +60,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   'retry budgets': RETRY_BUDGETS,
   ends: ENDS,
   leases: LEASES,
+  'times to live': LIFETIMES,
   workers: WORKERS,
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,

@@ -97,6 +97,20 @@ describe('stats', () => {
     expect(table()[2]).toBe('report  1 200    0      1 200   0        0          0')
   })
 
+  it('says which tasks no worker runs, and when they are given up', async () => {
+    const policy = JSON.stringify({ ttl: 3_600_000 })
+    await folder.inStore(async store => {
+      await store.policies.keep(hashJson(policy), policy)
+      await store.lifetimes.declare([{ kind: 'report', category: 'bulk', policy: hashJson(policy) }])
+      await store.enqueue([{ id: 'a', kind: 'report', category: 'bulk', payload: '1' }])
+    })
+    const waits = "1 task waits for a worker that runs 'report' in category 'bulk'"
+    const text = `${waits}; any worker gives each of them up 1h after it was due: redrive task ls --status waiting --kind report`
+    expect((await folder.redrive(['stats'])).err).toContain(text)
+    await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000, kinds: ['report'] }))
+    expect((await folder.redrive(['stats'])).err).not.toContain('gives')
+  })
+
   it('keeps kinds whole on a terminal of 80 columns', async () => {
     const kind = 'notify:webhook-delivery-to-partners'
     await folder.inStore(store => store.enqueue(['a', 'b'].map(id => ({ id, kind, payload: '1' }))))

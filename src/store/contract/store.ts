@@ -5,6 +5,7 @@ import type { GroupStore } from './group-store.js'
 import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from './lane.js'
 import type { LaneRuleReader } from './lane-rule.js'
 import type { By, LedgerRow } from './ledger.js'
+import type { LifetimeStore } from './lifetime-store.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from './list.js'
 import type { OperationStore } from './operation-store.js'
 import type { PrunableReader } from './prunable.js'
@@ -190,6 +191,8 @@ export interface StoreContract
   readonly operations: OperationStore
   /** Recurring work. */
   readonly schedules: ScheduleStore
+  /** Times to live, for tasks that no worker runs. */
+  readonly lifetimes: LifetimeStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: BudgetStore
   /** Failures with the same fingerprint. */

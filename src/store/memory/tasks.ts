@@ -13,10 +13,12 @@ import {
   afterLoss,
   afterRedrive,
   afterSettlement,
+  EXPIRED,
   runsAlone,
 } from '../rules/after-settlement.js'
 import { isCovering } from '../rules/budgets/claim-gates.js'
 import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import { acted } from '../rules/ledger-change.js'
 import { notesOf } from '../rules/notes-of.js'
 import { memberTally } from '../rules/operations/member-tally.js'
@@ -141,6 +143,19 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
       const task = this.tasks.get(id)
       return task !== undefined && this.#cancel(task, now, by)
     })
+  }
+
+  expire(tasks: readonly TaskPlace[], now: number): string[] {
+    const expired = tasks.filter(({ id, changedAt }) => {
+      const task = this.tasks.get(id)
+      if (task?.record.status !== 'waiting' || task.record.changedAt !== changedAt || task.lane.isPaused) return false
+      const after = afterSettlement(standingOf(task), EXPIRED, undefined, now)
+      this.queue.leaveBudget(task)
+      this.#noteMember(task, after)
+      this.#change(task, after, now)
+      return true
+    })
+    return expired.map(({ id }) => id)
   }
 
   edit(id: string, payload: string, by: By, now: number): boolean {

@@ -1,5 +1,6 @@
 import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 
 /** A task that is an item of a run. */
@@ -39,6 +40,8 @@ export interface TaskPort {
   discard(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[]
   /** Ends waiting tasks, and asks running ones to end. Returns the ids of both. */
   cancel(ids: readonly string[], by: By | undefined, now: number): string[]
+  /** Gives up waiting tasks that have not changed since, without an attempt, but for those in paused lanes. Returns their ids. */
+  expire(tasks: readonly TaskPlace[], now: number): string[]
   /** Replaces the payload of a task that waits or is dead and is no item. Returns whether there was one. */
   edit(id: string, payload: string, by: By, now: number): boolean
   /** Those tasks that wait or run. */

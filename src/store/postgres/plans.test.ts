@@ -103,6 +103,12 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   'settle as retry': settling({ type: 'retry', delayMs: 1000, isBackoff: true }),
   'settle as deferred': settling({ type: 'deferred', delayMs: 1000 }),
   'settle as dead': settling({ type: 'dead', reason: 'final_error' }),
+  'expire of tasks that wait': async () => {
+    const { items } = await store.list({ kind: 'a', status: 'waiting' }, { limit: BATCH })
+    return () => store.lifetimes.expire(items.map(({ id, changedAt }) => ({ id, changedAt })))
+  },
+  'declare of times to live': () => () => store.lifetimes.declare([{ kind: 'a', policy: 'p' }]),
+  'times to live': () => () => store.lifetimes.list(),
   'settle as advanced, kept': settling({ type: 'advanced', to: 'next', value: '1', keep: true }),
   'settle as advanced, to wait': settling({ type: 'advanced', to: 'next', value: '1', keep: false }),
   'settle as advanced, to a stage with a backlog': async () => {

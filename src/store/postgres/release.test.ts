@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'a72d121ec65a9ecaeb027c899957ca5135e7759a27ac8cf0a35f550865c80b0d',
+  1: 'da124eebc443aacf80396a82118c0850b232ef4a560ab8dbba3846c39fb88fee',
 }
 
 const MAX_LINES = 60

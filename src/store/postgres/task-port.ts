@@ -2,6 +2,7 @@ import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
 import type { Promised } from '../port/steps.js'
 import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import type { Sql } from './database.js'
@@ -32,6 +33,12 @@ export class PostgresTaskPort implements Promised<TaskPort> {
 
   async cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
     return inOrder(ids, await this.#sql.call('cancel', [ids, ...byValues(by), this.#sql.at]))
+  }
+
+  async expire(tasks: readonly TaskPlace[]): Promise<string[]> {
+    const ids = tasks.map(({ id }) => id)
+    const times = tasks.map(({ changedAt }) => changedAt)
+    return inOrder(ids, await this.#sql.call('expire', [ids, times, this.#sql.at]))
   }
 
   async edit(id: string, payload: string, by: By): Promise<boolean> {

@@ -75,6 +75,9 @@ export const NO_FAILURES: Failures = {
   group: undefined,
 }
 
+/** The end of a waiting task whose time to live is over while nobody runs it. */
+export const EXPIRED: Outcome = { type: 'dead', reason: 'ttl_expired' }
+
 /**
  * With this many losses a task runs alone in its worker: a task that kills workers must not take its neighbours with it.
  * Not from the first loss on, since that is mostly a deploy or a crash that the task has nothing to do with.

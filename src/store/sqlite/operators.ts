@@ -1,5 +1,6 @@
 import type { By } from '../contract/ledger.js'
-import { afterDiscard } from '../rules/after-settlement.js'
+import { afterDiscard, afterSettlement, EXPIRED } from '../rules/after-settlement.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import { acted } from '../rules/ledger-change.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { cancellationOf, isEditable, isInPart } from '../rules/operator-acts.js'
@@ -101,6 +102,21 @@ export function discard(
   })
   book.write()
   return discarded
+}
+
+/** Gives up waiting tasks that have not changed since, without an attempt. Returns their ids. Within a transaction. */
+export function expire(statements: Statements, tasks: readonly TaskPlace[], now: number): string[] {
+  const book = new LaneBook(statements)
+  const expired = tasks.filter(({ id, changedAt }) => {
+    const row = statements.expiring.get(id, changedAt)
+    if (row === undefined) return false
+    const after = afterSettlement(standingOf(row), EXPIRED, undefined, now)
+    noteMember(statements, row, after)
+    change(statements, book, row, 'waiting', after, now)
+    return true
+  })
+  book.write()
+  return expired.map(({ id }) => id)
 }
 
 /** Replaces the payload of a task that waits or is dead, on record. Returns whether there was one. Within a transaction. */

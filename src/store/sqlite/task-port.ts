@@ -1,10 +1,11 @@
 import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
 import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
+import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import { enqueue } from './enqueue.js'
-import { cancel, deadAmong, discard, edit, redrive } from './operators.js'
+import { cancel, deadAmong, discard, edit, expire, redrive } from './operators.js'
 import type { SqliteParts } from './port.js'
 
 /** The primitives of tasks on SQLite. */
@@ -31,6 +32,10 @@ export class SqliteTaskPort implements TaskPort {
 
   cancel(ids: readonly string[], by: By | undefined, now: number): string[] {
     return cancel(this.#parts.statements, ids, by, now)
+  }
+
+  expire(tasks: readonly TaskPlace[], now: number): string[] {
+    return expire(this.#parts.statements, tasks, now)
   }
 
   edit(id: string, payload: string, by: By, now: number): boolean {

@@ -5,6 +5,7 @@ import type { GroupStore } from '../contract/group-store.js'
 import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { By, LedgerRow } from '../contract/ledger.js'
+import type { LifetimeStore } from '../contract/lifetime-store.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
 import type { OperationStore } from '../contract/operation-store.js'
 import type { Prunable } from '../contract/prunable.js'
@@ -45,6 +46,7 @@ import { noTasks } from '../rules/task-state.js'
 import { Budgets } from './budgets.js'
 import { Groups } from './groups.js'
 import { limitLanes, pauseLanes } from './lanes.js'
+import { Lifetimes } from './lifetimes.js'
 import { Operations, prunableOperations, pruneOperations } from './operations.js'
 import { Runs, redriveTasks } from './runs.js'
 import { Schedules } from './schedules.js'
@@ -92,6 +94,8 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   readonly operations: OperationStore
   /** Recurring work. */
   readonly schedules: ScheduleStore
+  /** Times to live, for tasks that no worker runs. */
+  readonly lifetimes: LifetimeStore
   /** Budgets of kinds, with their gates. */
   readonly budgets: BudgetStore
   /** Failures with the same fingerprint. */
@@ -111,6 +115,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     this.budgets = new Budgets(transactions, () => bell.ring())
     this.runs = new Runs(transactions, () => bell.ring())
     this.schedules = new Schedules(transactions, () => bell.ring())
+    this.lifetimes = new Lifetimes(transactions, ids => this.#changed(ids))
     this.operations = new Operations(transactions, ids => this.#changed(ids))
   }
 

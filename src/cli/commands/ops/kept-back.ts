@@ -1,4 +1,5 @@
-import type { KindFigures } from '../../../operate/internal.js'
+import type { KindFigures, UnattendedTasks } from '../../../operate/internal.js'
+import { formatDuration } from '../../../policy/index.js'
 import { isItem } from '../../../store/internal.js'
 import { suggest } from '../../suggest.js'
 import { grouped } from '../../terminal/chart.js'
@@ -20,6 +21,13 @@ export function keptBackTexts(parts: readonly Part[]): string[] {
     ...(gated > 0 ? [`${tasksText(gated)} behind the gate of a failure budget: ${suggest('budget ls')}`] : []),
     ...(budgeted > 0 ? [`${tasksText(budgeted)} for a retry budget to let them through: ${suggest('budget ls')}`] : []),
   ]
+}
+
+/** Says which tasks wait for a worker until their time to live is over. */
+export function unattendedText({ kind, category, waiting, ttlMs }: UnattendedTasks): string {
+  const what = `'${kind}'${category === '' ? '' : ` in category '${category}'`}`
+  const end = `any worker gives each of them up ${formatDuration(ttlMs)} after it was due`
+  return `${tasksText(waiting)} for a worker that runs ${what}; ${end}: ${suggest('task ls', { '--status': 'waiting', '--kind': kind })}`
 }
 
 /** `3 tasks wait` */

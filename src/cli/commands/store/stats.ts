@@ -11,7 +11,7 @@ import type { Console, Paint } from '../../terminal/console.js'
 import { writeOne } from '../../terminal/output.js'
 import { NAME_WIDTH, table } from '../../terminal/table.js'
 import { SHOWN } from '../groups/groups.js'
-import { keptBackTexts } from '../ops/kept-back.js'
+import { keptBackTexts, unattendedText } from '../ops/kept-back.js'
 import { withStore } from '../shared/open-store.js'
 import { type CommonOptions, withCommonOptions } from '../shared/options.js'
 
@@ -67,7 +67,7 @@ Examples:
 function printStats({ console, environment }: CommandContext, options: CommonOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
     const figures = await storeFigures(store)
-    const { kinds, workers } = figures
+    const { kinds, workers, unattended } = figures
     const now = await store.now()
     if (kinds.length > 0 || options.output !== 'table') {
       writeOne(console, options.output, figures, () => figuresTable(figures, console, now))
@@ -78,7 +78,7 @@ function printStats({ console, environment }: CommandContext, options: CommonOpt
         ? 'No worker is running.'
         : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running: ${suggest('worker ls')}`,
     )
-    for (const text of keptBackTexts(kinds)) console.say(text)
+    for (const text of [...unattended.map(unattendedText), ...keptBackTexts(kinds)]) console.say(text)
     await sayWhatFails(console, store)
     return ExitCode.done
   })

@@ -55,6 +55,10 @@ export function operatorStatements(db: Preparer) {
       .pluck(),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
+    /** A waiting task that has not changed since, in a lane that is not paused. */
+    expiring: db.prepare<[string, number], StandingRow>(/* sql */ `
+      SELECT ${STANDING_COLUMNS} FROM task
+      WHERE id = ? AND changed_at = ? AND state < 3 AND NOT (SELECT paused FROM lane WHERE lane.id = task.lane)`),
     /** The dead tasks among the ids of a JSON array, in their order, that died by a time and this operation has not moved. */
     deadAmong: db.prepare<{ ids: string; until: number; operation: string | null }, DeadRow>(/* sql */ `
       SELECT task.seq, task.id, task.lane, task.failure_group

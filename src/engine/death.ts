@@ -1,7 +1,6 @@
-import { type GiveUpReason, hashJson, OptionError } from '../policy/index.js'
-import type { NewTask } from '../store/index.js'
+import { type GiveUpReason, hashJson } from '../policy/index.js'
+import type { NewTask, TaskRecord } from '../store/index.js'
 import type { AttemptEntry, ClaimedTask } from '../store/internal.js'
-import type { DeclaredTask } from './declare-task.js'
 
 /** The payload of a task that follows a death: the dead letter, and what it died of. */
 export interface Death {
@@ -23,29 +22,32 @@ export interface Death {
   readonly attempts: number
 }
 
-/** The kind of the task that follows the death of one of this kind. */
-export function kindAfterDeath(kind: string, { kind: after }: Pick<DeclaredTask, 'kind'>): string {
-  if (typeof after === 'string') return after
-  throw new OptionError('onDead', `'onDead' of the task '${kind}' must be what declareTask() or defineTask() returns.`)
-}
+/** A task that has died, as its claim has it, or with a token for its death. */
+type Mortal = Pick<
+  TaskRecord,
+  'id' | 'kind' | 'category' | 'key' | 'attempts' | 'errorCode' | 'errorMessage' | 'traceparent'
+> &
+  Pick<ClaimedTask, 'token'> &
+  Partial<Pick<ClaimedTask, 'isUndecided'>>
 
 /** A longer id could not be stored with what is added to it. */
 const MAX_ID_BYTES = 480
 
 /**
- * The task that follows a death. Its id is made of the letter's and of the claim that ended in the death, so that it is the
- * same however often the settlement is sent, and another one after a redrive. It goes to the lane of the same key.
+ * The tasks that follow a death: at most one, of the kind that is to follow. Its id is made of the letter's and of the claim that
+ * ended in the death, so that it is the same however often the settlement is sent, and another one after a redrive. It goes to
+ * the lane of the same key.
  *
- * Returns `undefined` for the death of a task that followed one itself: such chains could lead back, and never end.
+ * Nothing follows the death of a task that followed one itself: such chains could lead back, and never end.
  */
-export function taskAfterDeath(
-  kindAfter: string,
-  task: ClaimedTask,
+export function followers(
+  kindAfter: string | undefined,
+  task: Mortal,
   reason: GiveUpReason,
-  attempt: AttemptEntry | undefined,
-): NewTask | undefined {
+  attempt?: AttemptEntry | undefined,
+): readonly NewTask[] | undefined {
   const { id, kind, category, key, token, traceparent } = task
-  if (isAfterDeath(id)) return undefined
+  if (kindAfter === undefined || isAfterDeath(id)) return undefined
   const death: Death = {
     id,
     kind,
@@ -58,7 +60,10 @@ export function taskAfterDeath(
   }
   const letter = Buffer.byteLength(id) > MAX_ID_BYTES ? hashJson(id) : id
   const claim = hashJson(token).slice(0, 16)
-  return { id: `${letter}/dead/${claim}`, kind: kindAfter, key, payload: JSON.stringify(death), traceparent }
+  const payload = JSON.stringify(death)
+  return [
+    { id: `${letter}/dead/${claim}`, kind: kindAfter, key, payload, ...(traceparent !== undefined && { traceparent }) },
+  ]
 }
 
 function isAfterDeath(id: string): boolean {
