@@ -165,6 +165,10 @@ const BATCH = 500
 export async function planBackfill(store: Store, name: string, range: BackfillRange): Promise<BackfillPlan> {
   const record = await known(store, name)
   const { now } = await contractOf(store).schedules.next()
+  for (const bound of ['from', 'to'] as const) {
+    if (!Number.isFinite(range[bound]))
+      throw new OptionError(bound, `'${bound}' must be milliseconds since the epoch, got ${quoted(range[bound])}.`)
+  }
   if (!(range.from < range.to)) throw new OptionError('to', 'A backfill goes from an earlier time to a later one.')
   if (range.to > now) throw new OptionError('to', 'A backfill ends now at the latest: later slots will be fired.')
   const table = await timetableOf(record)

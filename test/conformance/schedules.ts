@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { timetable } from '../../src/calendar/internal.js'
-import type { ScheduleSpec, SlotRecord, StoreContract } from '../../src/store/internal.js'
+import type { ScheduleSpec, SlotRecord, StoreContract, Timetables } from '../../src/store/internal.js'
 import { add, claim, claimIds, claimOne, type StoreBehaviours } from './harness.js'
 
 const MINUTE = 60_000
@@ -122,6 +122,27 @@ export const SCHEDULES: StoreBehaviours = {
     assert.equal((await claimIds(store)).length, 2)
   },
 
+  async 'overlap: a dead run that is redriven while the next one runs counts for no later slot'(store, advance) {
+    await everyMinute(store, { overlap: 'skip' })
+    await advance(MINUTE)
+    await fire(store)
+    const dead = await claimOne(store)
+    await store.settle([{ id: dead.id, token: dead.token, outcome: { type: 'dead', reason: 'final_error' } }])
+    await advance(MINUTE)
+    await fire(store)
+    const next = await claimOne(store)
+    await store.redrive([dead.id], BY)
+    await advance(MINUTE)
+    const { slots } = await fire(store)
+    assert.deepEqual(ends(slots), ['overlapped'])
+    assert.ok(slots[0]?.reason?.includes(next.id), `${slots[0]?.reason} should name ${next.id}`)
+    await store.settle([{ id: next.id, token: next.token, outcome: { type: 'succeeded' } }])
+    assert.equal((await claimOne(store)).id, dead.id)
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+    assert.deepEqual(ends(await slotsOf(store)), ['ran', 'ran', 'overlapped', 'ran'])
+  },
+
   async 'overlap after: a slot waits until the run before it has ended'(store, advance) {
     await everyMinute(store, { overlap: 'after' })
     await advance(MINUTE)
@@ -220,6 +241,38 @@ export const SCHEDULES: StoreBehaviours = {
     await advance(MINUTE)
     await fire(store)
     assert.equal((await claimOne(store)).payload, '2')
+  },
+
+  async 'a definition that was there before is another generation, which fires no slot again'(store, advance) {
+    const a = await everyMinute(store)
+    const b = { ...a, times: { everyMs: 2 * MINUTE } }
+    await advance(MINUTE)
+    await fire(store)
+    await finish(store)
+    await advance(2 * MINUTE)
+    assert.equal((await store.schedules.set(b, BY, timetable)).generation, 2)
+    assert.equal((await store.schedules.set(a, BY, timetable)).generation, 3)
+    assert.deepEqual((await fire(store)).slots, [])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+    const slots = (await slotsOf(store)).map(({ slot }) => slot)
+    assert.equal(new Set(slots).size, slots.length)
+    assert.equal((await claimIds(store)).length, 1)
+  },
+
+  async 'other rules for its time zone compute the next slot anew, and no slot twice'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store, { catchUp: 'all' })
+    await advance(2 * MINUTE)
+    await fire(store)
+    // As if an update of Node had moved the zone by half a minute.
+    const moved: Timetables = spec => timetable({ ...spec, startAt: startAt + MINUTE / 2 })
+    await advance(MINUTE)
+    await store.schedules.fire(100, moved)
+    await advance(MINUTE)
+    await store.schedules.fire(100, moved)
+    const slots = (await slotsOf(store)).map(({ slot }) => (slot - startAt) / MINUTE)
+    assert.deepEqual(slots, [0, 1, 1.5, 2.5])
+    assert.equal((await claimIds(store)).length, 4)
   },
 
   async 'a declaration that was made before changes nothing, and an older release takes nothing back'(store) {

@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { timetable } from '../../src/calendar/internal.js'
+import { backfillSchedule } from '../../src/operate/index.js'
 import { schedule } from '../../src/schedule/index.js'
 import { declareTask } from '../../src/task/index.js'
 import { freshDatabase } from '../services/fresh-database.js'
@@ -61,5 +62,70 @@ it.each([
     expect(runs.length).toBeGreaterThan(SCHEDULES)
     expect((await store.payloads(runs)).filter(payload => payload === undefined)).toEqual([])
     expect(await store.count({})).toMatchObject({ waiting: runs.length })
+  },
+)
+
+it.each([
+  ['sqlite', sqliteUrl, [0]],
+  // Its own clock decides, whatever those of the processes say.
+  ['postgres', freshDatabase, [0, 300_000, -300_000]],
+] as const)('on %s, ten processes at one slot start one run', { timeout: 120_000 }, async (_, urlOf, shifts) => {
+  const url = await urlOf()
+  const store = await openStore(url)
+  onTestFinished(() => store.close())
+  const startAt = Math.ceil((await store.now()) / 1000) * 1000 + 5000
+  const task = declareTask<null>('tick')
+  const specs = Array.from({ length: 5 }, (_, n) => schedule(`s${n}`, { every: '1h', task, startAt }).spec)
+  await store.schedules.declare(specs, { worker: 'w' }, timetable)
+  const children = Array.from({ length: 10 }, (_, n) => {
+    const clockShiftMs = shifts[n % shifts.length]
+    return new Child('schedule-child.ts', { url, clockShiftMs })
+  })
+  await Promise.all(children.map(({ ready }) => ready))
+  expect.soft((await store.count({})).waiting === 0 || (await store.now()) >= startAt).toBe(true)
+  await vi.waitFor(async () => expect((await store.count({})).waiting).toBe(specs.length), {
+    timeout: 60_000,
+    interval: 50,
+  })
+  // Whoever comes late finds nothing to do.
+  await new Promise(resolve => setTimeout(resolve, 200))
+  for (const child of children) await child.kill()
+
+  expect((await store.count({})).waiting).toBe(specs.length)
+  for (const { name } of specs) {
+    const slots = await store.schedules.slots(name, 0, 10)
+    expect(slots.map(({ slot, end }) => [slot, end])).toEqual([[startAt, 'ran']])
+  }
+  expect(await store.now()).toBeGreaterThanOrEqual(startAt)
+})
+
+it.each([
+  ['sqlite', sqliteUrl],
+  ['postgres', freshDatabase],
+])(
+  'on %s, a backfill that is killed again and again runs each slot once, when it has been repeated',
+  { timeout: 120_000 },
+  async (_, urlOf) => {
+    const url = await urlOf()
+    const store = await openStore(url)
+    onTestFinished(() => store.close())
+    const spec = schedule('hourly', { cron: '0 * * * *', task: declareTask<null>('tick'), catchUp: 'skip' }).spec
+    await store.schedules.declare([spec], { worker: 'w' }, timetable)
+    const [from, to] = ['2025-01-01T00:00:00Z', '2025-07-01T00:00:00Z'].map(time => Date.parse(time))
+    const backfill = { name: 'hourly', from: from ?? 0, to: to ?? 0 }
+    for (let kill = 0; kill < KILLS; kill++) {
+      const child = new Child('schedule-child.ts', { url, backfill })
+      await child.ready
+      await new Promise(resolve => setTimeout(resolve, dice.between(0, 300)))
+      await child.kill()
+    }
+    const left = await backfillSchedule(store, 'hourly', backfill, { who: 'anna' })
+    expect(await backfillSchedule(store, 'hourly', backfill, { who: 'anna' })).toEqual([])
+    const slots = await store.schedules.slots('hourly', 0, 10_000)
+    const expected = (backfill.to - backfill.from) / 3_600_000
+    expect(new Set(slots.map(({ slot }) => slot)).size).toBe(slots.length)
+    expect(slots.length).toBe(expected)
+    expect(left.length).toBeLessThanOrEqual(expected)
+    expect(await store.count({})).toMatchObject({ waiting: expected })
   },
 )
