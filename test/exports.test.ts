@@ -31,10 +31,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Preset presetNamed presets`,
   'redrive/task': `
-    DeadLetter Death DeclaredTask DrainResult EnqueueOptions Later LeaseLostError Outage PayloadError ResultError Skip
+    Codec CodecError DeadLetter Death DeclaredTask DrainResult EnqueueOptions Later LeaseLostError Outage PayloadError ResultError Skip
     StandardSchema StepContext StepError StepFailedError Task TaskCancelledError TaskContext TaskDefinition TaskHandler TaskKindError TaskNotFoundError
-    TaskNotSucceededError TaskOptions TaskQueue Worker WorkerOptions WorkerStoppedError declareTask defineTask later
-    skip storeAudit`,
+    TaskNotSucceededError TaskOptions TaskQueue Worker WorkerOptions WorkerStoppedError compressed declareTask defineTask
+    encrypted later skip storeAudit`,
   'redrive/schedule': `
     ChangeDay Schedule ScheduleOptions ScheduleSpec ScheduledTask nextSlots proveSchedule schedule`,
   'redrive/pipeline': `

@@ -18,6 +18,8 @@ export interface Driver extends Plan {
   call(attempt: ActiveAttempt): unknown
   /** Says what the handler's result asks for. If it throws, the attempt has failed. */
   returned(result: unknown): Returned
+  /** The end as sinks and traces are told of it. Default: as it is. */
+  told?(end: End): End
   /** Takes the end of the attempt. Called once. */
   ended(end: End, attempt: ActiveAttempt): void
 }
@@ -214,10 +216,11 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
     this.#clearTimer()
     const cut = this.#cut
     cut?.overrun.end()
-    this.#span?.end(spanEnd(end))
+    const told = this.#driver.told?.(end) ?? end
+    this.#span?.end(spanEnd(told))
     this.#driver.ended(end, this)
     if (sink === undefined) return
-    report(this.#driver, end, cut?.durationMs ?? clock.monotonic() - this.#startedAt, this.#environment)
+    report(this.#driver, told, cut?.durationMs ?? clock.monotonic() - this.#startedAt, this.#environment)
   }
 
   #clearTimer(): void {

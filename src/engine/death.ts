@@ -1,3 +1,4 @@
+import { shownText } from '../codec/internal.js'
 import { type GiveUpReason, hashJson } from '../policy/index.js'
 import type { NewTask, TaskRecord } from '../store/index.js'
 import type { AttemptEntry, ClaimedTask } from '../store/internal.js'
@@ -16,7 +17,7 @@ export interface Death {
   readonly reason: GiveUpReason
   /** The code of its last failure, such as `http_502`; `null` if it never failed. */
   readonly errorCode: string | null
-  /** Name and message of its last failure, bounded and redacted; `null` if it never failed. */
+  /** Name and message of its last failure, bounded and redacted; `null` if it never failed. Of an encrypted kind, the name alone. */
   readonly errorMessage: string | null
   /** How many of its attempts failed. */
   readonly attempts: number
@@ -48,6 +49,7 @@ export function followers(
 ): readonly NewTask[] | undefined {
   const { id, kind, category, key, token, traceparent } = task
   if (kindAfter === undefined || isAfterDeath(id)) return undefined
+  const error = attempt?.error ?? task.errorMessage
   const death: Death = {
     id,
     kind,
@@ -55,7 +57,7 @@ export function followers(
     key,
     reason,
     errorCode: attempt?.verdict?.code ?? task.errorCode ?? null,
-    errorMessage: attempt?.error ?? task.errorMessage ?? null,
+    errorMessage: error === undefined ? null : shownText(error),
     attempts: attempt === undefined || task.isUndecided ? task.attempts : Math.max(task.attempts + 1, attempt.attempt),
   }
   const letter = Buffer.byteLength(id) > MAX_ID_BYTES ? hashJson(id) : id

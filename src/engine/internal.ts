@@ -2,6 +2,15 @@
 
 export { Bell } from './bell.js'
 export type { Death } from './death.js'
+export {
+  type Decode,
+  decodedRow,
+  decodedStep,
+  decodedTask,
+  leniently,
+  readableError,
+  strictly,
+} from './decoded-records.js'
 export type { DrainOptions, DrainResult } from './drain.js'
 export type { Duty } from './duties.js'
 export { DutyWarnings } from './duty-warnings.js'

@@ -1,10 +1,12 @@
 import type { End, Failed } from '../attempt/index.js'
+import type { KindCodec } from '../codec/internal.js'
 import { fingerprint, isBug, type PatternRules } from '../fingerprint/internal.js'
 import { advance, type History } from '../policy/index.js'
 import type { AttemptEntry, Outcome } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
-import { areStacksFrequent, failureStack, stepFailureText } from '../telemetry/internal.js'
+import { areStacksFrequent, failureStack } from '../telemetry/internal.js'
 import { LeaseLostError, TaskCancelledError } from './errors.js'
+import { recordedStack, recordedText } from './hidden-failure.js'
 
 const NO_HISTORY: History = { attempts: 0, deferrals: 0, startedAt: 0 }
 
@@ -33,23 +35,31 @@ export function outcomeOf(end: End): Outcome {
   }
 }
 
+/** The part of a task that the ledger row of a failure depends on, beside the failure. */
+interface FailedTask {
+  readonly id: string
+  readonly kind: string
+  /** The text of its last failure. */
+  readonly errorMessage?: string | undefined
+}
+
 /**
- * The ledger row of an attempt at a kind of task; `undefined` where none was made. `policy` is the hash of the policy that
- * decided, `rules` are those by which failures are grouped, and `lastError` is the text of the failure before.
+ * The ledger row of an attempt at a task; `undefined` where none was made. `policy` is the hash of the policy that decided,
+ * `rules` are those by which failures are grouped, and `codec` that of the kind.
  */
 export function entryOf(
   end: End,
-  kind: string,
+  { id, kind, errorMessage: lastError }: FailedTask,
   about: Omit<AttemptEntry, 'verdict' | 'error' | 'stack' | 'group' | 'random' | 'policy'>,
   policy: string,
   rules: PatternRules,
-  lastError?: string,
+  codec?: KindCodec | undefined,
 ): AttemptEntry | undefined {
   switch (end.type) {
     case 'failed': {
       const { verdict, random, step } = end
-      const error = step === undefined ? failureText(end.failure) : stepFailureText(step.name, end.failure)
-      const stack = stackOf(end, error, lastError)
+      const error = recordedText(end.failure, id, codec, step?.name)
+      const stack = recordedStack(stackOf(end, error, lastError), end.failure, id, codec)
       const group = fingerprint({ kind, code: verdict.code, error, stack }, rules)
       // The copy comes last: properties that are added to a copy cost 5 µs, as much as all the rest of a failure's entry.
       return { verdict, random, error, stack, group, policy: step?.policyHash ?? policy, ...about }

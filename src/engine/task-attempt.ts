@@ -8,13 +8,17 @@ import {
   type Returned,
   report,
 } from '../attempt/index.js'
+import type { KindCodec } from '../codec/internal.js'
 import type { PatternRules } from '../fingerprint/internal.js'
 import type { History, Policy } from '../policy/index.js'
 import type { AttemptNotes, ClaimedTask, Cost, Outcome, Settlement } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { traceIdOf } from '../telemetry/internal.js'
 import { followers } from './death.js'
+import { decodedInput } from './decoded-records.js'
+import { encodedReturn } from './encoded-return.js'
 import { TaskCancelledError } from './errors.js'
+import { toldEnd } from './hidden-failure.js'
 import { entryOf, outcomeOf } from './settlement.js'
 import type { StepOptions, StepWork } from './steps/step.js'
 import { type StepEnvironment, TaskSteps } from './steps/task-steps.js'
@@ -92,6 +96,10 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     return this.task.isFirst
   }
 
+  get codec(): KindCodec | undefined {
+    return this.#kind.codec
+  }
+
   /** The steps of its handler, once it has begun one. */
   get steps(): TaskSteps | undefined {
     return this.#steps
@@ -127,11 +135,18 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   }
 
   call(attempt: ActiveAttempt): unknown {
-    return this.#kind.call(this.task, attempt, this)
+    const { codec } = this.#kind
+    return this.#kind.call(codec === undefined ? this.task : decodedInput(this.task, codec), attempt, this)
   }
 
   returned(result: unknown): Returned {
-    return this.#kind.returned(result, this.task)
+    const returned = this.#kind.returned(result, this.task)
+    const { codec } = this.#kind
+    return codec === undefined ? returned : encodedReturn(returned, this.task.id, codec)
+  }
+
+  told(end: End): End {
+    return toldEnd(end, this.#kind.codec)
   }
 
   used(cost: Cost): void {
@@ -173,9 +188,9 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   }
 
   #settle(outcome: Outcome, end: End | undefined): void {
-    const { id, token, errorMessage } = this.task
+    const { id, token } = this.task
     const { worker, release, grouping, settle } = this.#environment
-    const { version, policyHash } = this.#kind
+    const { version, policyHash, codec } = this.#kind
     const attempt = this.history.attempts + 1
     const startedAt = this.#claim.now
     const endedAt = this.#active.endedAt
@@ -184,7 +199,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
       version === undefined
         ? { attempt, startedAt, endedAt, worker, release }
         : { attempt, startedAt, endedAt, worker, release, version, call: this.#call }
-    const made = end && entryOf(end, this.task.kind, about, policyHash, grouping.rules, errorMessage)
+    const made = end && entryOf(end, this.task, about, policyHash, grouping.rules, codec)
     const notes = made && this.#notes(end)
     const entry = notes === undefined ? made : made && { ...made, notes }
     const trace = this.#ownTrace(outcome)

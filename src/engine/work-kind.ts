@@ -1,4 +1,5 @@
 import type { ActiveAttempt, Failed, Refused, Returned } from '../attempt/index.js'
+import type { KindCodec } from '../codec/internal.js'
 import type { Classifier, Policy } from '../policy/index.js'
 import type { Lane } from '../store/index.js'
 import type { ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
@@ -17,6 +18,8 @@ export interface WorkKind {
   readonly policyHash: string
   /** The version of the code, for the ledger. */
   readonly version?: string
+  /** Encodes what the store keeps of its tasks. `call` gets them decoded. Default: nothing is encoded. */
+  readonly codec?: KindCodec | undefined
   /** Called before its first task is claimed. */
   readonly prepare?: () => Promise<void>
   /** Default: every payload is good. */

@@ -292,7 +292,7 @@ export class EventConsumer<Event> {
     const times = { startedAt: first.history.startedAt, endedAt: first.endedAt }
     const { name: worker, release, grouping } = this.#engine
     const about = { attempt: 1, ...times, worker, release, trace: first.traceId }
-    const attempt = entryOf(end, task.kind, about, this.#kind.policyHash, grouping.rules)
+    const attempt = entryOf(end, task, about, this.#kind.policyHash, grouping.rules)
     const outcome = await this.#outcome(task, end)
     if (outcome === undefined) return
     await this.#record(attempt === undefined ? task : { ...task, tried: { outcome, attempt } })

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { shownText } from '../codec/internal.js'
 import { maskMessage } from './mask-message.js'
 import { MASK } from './mask-word.js'
 import { isBug, ownFrames } from './own-frames.js'
@@ -43,7 +44,8 @@ export interface Fingerprint {
  * task that failed always counts, beside its message.
  */
 export function fingerprint(failure: RecordedFailure, rules: PatternRules = NO_RULES): Fingerprint {
-  const { kind, code = '', error = '', stack } = failure
+  const { kind, code = '', stack } = failure
+  const error = shownText(failure.error ?? '')
   const last = recent.get(error)
   if (last?.kind === kind && last.code === code && last.stack === stack && last.rules === rules) return last.print
   const print = computed(kind, code, error, stack, rules)

@@ -66,6 +66,8 @@ const ADVICE = {
     'Workers died while running it. Look for a crash, a lack of memory or a call to process.exit() before you redrive it. It will run alone.',
   fix_payload:
     "Its payload does not match the task's schema. Change the payload with `redrive dlq edit`, or fix the schema and restart the workers, then redrive it.",
+  fix_codec:
+    'The worker could not decode it. Give the workers the codec and the keys that it was encoded with, and restart them. Then redrive it.',
   fix_error:
     'It would fail in the same way again. First fix the cause named in the error (code, data or permissions), and restart the workers if the code changed. Then redrive it. If nothing can change, as with a card that was declined, discard it.',
   check_dependency:
@@ -93,6 +95,7 @@ function adviceCode(task: Death): keyof typeof ADVICE {
   const { reason, errorCode } = task
   if (errorCode === 'lost') return 'investigate_crash'
   if (errorCode === 'payload_invalid') return 'fix_payload'
+  if (errorCode?.startsWith('codec_')) return 'fix_codec'
   switch (reason) {
     case 'losses_exhausted':
       return 'investigate_crash'

@@ -1,3 +1,4 @@
+import { checkOptions } from '../policy/internal.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
 import {
   type AttemptTraces,
@@ -9,8 +10,10 @@ import {
   type TaskReader,
 } from '../store/internal.js'
 import { adviceFor, causeOf, fatalStep, type Remark } from './cause.js'
+import type { TaskSchema } from './payload-report.js'
+import { codecsOf, readableRows, readableSteps, readableView } from './readable.js'
 import { type StepView, stepView } from './step-view.js'
-import { type LedgerRowView, ledgerRowView, type TaskView, taskView } from './task-view.js'
+import { type LedgerRowView, ledgerRowView, shown, type TaskView } from './task-view.js'
 
 /** A task with its whole history and, if it is dead, why it died and what to do about it. */
 export interface TaskExplanation extends TaskView {
@@ -39,20 +42,32 @@ export interface TaskExplanation extends TaskView {
 
 type Reader = TaskReader & Pick<StoreContract, 'policies' | 'lanes'>
 
+/** Options of `explainTask`. @inline */
+export interface ExplainTaskOptions {
+  /** Tasks whose codecs decode what is encoded. Default: none. */
+  readonly tasks?: readonly TaskSchema[] | undefined
+}
+
 /** Explains a task. Resolves with `undefined` if the store has none with this id. */
-export async function explainTask(store: Store, id: string): Promise<TaskExplanation | undefined> {
+export async function explainTask(
+  store: Store,
+  id: string,
+  options: ExplainTaskOptions = {},
+): Promise<TaskExplanation | undefined> {
+  checkOptions('explainTask()', options, { tasks: 'object' })
+  const codecs = codecsOf(options.tasks)
   const contract = contractOf(store)
   const task = await contract.get(id)
   if (task === undefined) return undefined
   const isDead = task.status === 'dead'
-  const history = await contract.ledger(id)
-  const steps = (await contract.steps(id)).map(stepRecord)
+  const history = readableRows(await contract.ledger(id), task, codecs)
+  const steps = readableSteps((await contract.steps(id)).map(stepRecord), task, codecs)
   return {
-    ...taskView(task),
+    ...readableView(task, codecs),
     maxAttempts: await maxAttemptsOf(contract, history),
     history: history.map(ledgerRowView),
     steps: steps.map(stepView),
-    stack: history.findLast(({ stack }) => stack !== undefined)?.stack ?? null,
+    stack: shown(history.findLast(({ stack }) => stack !== undefined)?.stack),
     traces: attemptTraces(history) ?? null,
     cause: isDead ? causeOf(task, fatalStep(history, steps)) : null,
     advice: isDead ? adviceFor(task, history.findLast(({ outcome }) => outcome === 'dead')?.stack) : null,

@@ -1,3 +1,4 @@
+import { shownText } from '../codec/internal.js'
 import { messagePattern, PatternRules } from '../fingerprint/internal.js'
 import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
@@ -188,13 +189,21 @@ function whereFailed(ledger: readonly LedgerRow[] = []): Where {
 
 const FIELDS = ['category', 'key', 'status', 'attempts', 'worker', 'release', 'reason', 'errorMessage'] as const
 
+function factOf(task: TaskRecord & Where, field: (typeof FIELDS)[number]): string | number {
+  const value = task[field] ?? ''
+  return field === 'errorMessage' ? shownText(String(value)) : value
+}
+
 /** The facts that tasks share, and those that vary among them. */
 function compared(tasks: readonly (TaskRecord & Where)[]): Pick<GroupExplanation, 'shared' | 'varies'> {
   const shared: Record<string, string | number> = {}
   const varies: Record<string, (string | number)[]> = {}
   for (const field of FIELDS) {
     const counts = new Map<string | number, number>()
-    for (const task of tasks) counts.set(task[field] ?? '', (counts.get(task[field] ?? '') ?? 0) + 1)
+    for (const task of tasks) {
+      const value = factOf(task, field)
+      counts.set(value, (counts.get(value) ?? 0) + 1)
+    }
     const values = [...counts].sort(([, a], [, b]) => b - a).map(([value]) => value)
     const [first] = values
     if (values.length > 1) varies[field] = values.slice(0, MAX_VALUES)

@@ -1,3 +1,4 @@
+import { isEncoded } from '../codec/internal.js'
 import { type PayloadChecks, payloadAfter, payloadChecks, replacementProblem } from '../engine/internal.js'
 import { exactValue } from '../policy/internal.js'
 import type { TaskRecord } from '../store/index.js'
@@ -8,8 +9,8 @@ import { getTasks } from './get-tasks.js'
 import { pagesOf } from './pages.js'
 import { filterOf, type LetterSelection } from './selection.js'
 
-/** The part of a task that says which payloads it takes: `defineTask` and `declareTask` return it. */
-export type TaskSchema = Pick<DeclaredTask, 'kind' | 'schema'>
+/** The part of a task that says which payloads it takes, and how they are encoded: `defineTask` and `declareTask` return it. */
+export type TaskSchema = Pick<DeclaredTask, 'kind' | 'schema'> & Partial<Pick<DeclaredTask, 'codec'>>
 
 /** Dead letters whose payloads were patched, and checked against the schemas of their tasks. */
 export interface PayloadReport {
@@ -31,16 +32,21 @@ const MAX_READ = 10 * MAX_CHECKED
 
 /** The checks that the schemas of tasks make. */
 export function checksOf(tasks: readonly TaskSchema[]): PayloadChecks {
-  return payloadChecks(tasks.map(task => ({ kind: task.kind, check: payloadCheck(task) })))
+  return payloadChecks(tasks.map(task => ({ kind: task.kind, check: payloadCheck(task), codec: task.codec })))
 }
 
-/** Checks a payload that is to replace the one of a task. Resolves with the problem, or `undefined`. */
-export async function payloadProblem(
-  task: Pick<TaskRecord, 'kind' | 'payload'>,
+/** Checks a payload that is to replace the one of a task. Resolves with it as the store keeps it, or with the problem. */
+export async function replacedPayload(
+  task: Pick<TaskRecord, 'id' | 'kind' | 'payload'>,
   payload: string,
   tasks: readonly TaskSchema[],
-): Promise<string | undefined> {
-  return lengthProblem(payload) ?? replacementProblem(task, payload, checksOf(tasks))
+): Promise<{ readonly payload: string } | { readonly problem: string }> {
+  const problem = lengthProblem(payload) ?? (await replacementProblem(task, payload, checksOf(tasks)))
+  if (problem !== undefined) return { problem }
+  const codec = tasks.find(({ kind }) => kind === task.kind)?.codec
+  if (codec !== undefined) return { payload: codec.encode(payload, 'payload', task.id) }
+  if (!isEncoded(task.payload)) return { payload }
+  return { problem: 'the present one is encoded, and there is no codec for the new one here' }
 }
 
 /** Checks the payloads that dead letters would have if they were moved. */
@@ -56,15 +62,15 @@ export async function checkPayloads(
   let change: PayloadReport['change'] = null
   for await (const letter of lettersOf(store, selection)) {
     if (checked === MAX_CHECKED || ++read > MAX_READ) break
-    const { id, kind, payload } = letter
+    const { id, kind } = letter
     if (patch === undefined ? !checks.has(kind) : isItem(letter)) continue
     checked++
     const after = await payloadAfter(letter, patch, checks)
     if ('problem' in after) {
       invalid++
       example ??= { id, problem: after.problem }
-    } else if (after.payload === payload) unchanged++
-    else change ??= { id, before: exactValue(payload), after: exactValue(after.payload) }
+    } else if (after.after === after.before) unchanged++
+    else change ??= { id, before: exactValue(after.before), after: exactValue(after.after) }
   }
   return { checked, invalid, example, unchanged: patch === undefined ? null : unchanged, change }
 }

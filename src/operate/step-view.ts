@@ -1,6 +1,6 @@
 import { exactValue } from '../policy/internal.js'
 import type { StepAttempt, StepRecord } from '../store/internal.js'
-import { isoOrNull } from './task-view.js'
+import { isoOrNull, shown } from './task-view.js'
 
 /** A step of a task as plain JSON. */
 export interface StepView {
@@ -69,7 +69,7 @@ function attemptView(attempt: StepAttempt): StepAttemptView {
     outcome: attempt.outcome,
     delayMs: delayMs ?? null,
     verdict: verdict ?? null,
-    error: error ?? null,
+    error: shown(error),
     policy: policy ?? null,
   }
 }

@@ -1,3 +1,4 @@
+import { isEncoded, shownText } from '../codec/internal.js'
 import { exactValue } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord, TaskStatus } from '../store/index.js'
 
@@ -43,7 +44,9 @@ export interface TaskView {
   readonly group: string | null
   /** Why it is dead or was skipped. */
   readonly reason: string | null
-  /** The value itself. */
+  /** Why its payload, its result or its error is not shown as it was: a codec or a key is missing; `null` if nothing is. */
+  readonly unreadable: string | null
+  /** The value itself, or the encoded text. */
   readonly payload: unknown
   /** The input of an item's present stage, if it is not the payload. */
   readonly value: unknown
@@ -117,9 +120,10 @@ export function taskView(task: TaskRecord): TaskView {
     losses: task.losses,
     errorClass: task.errorClass ?? null,
     errorCode: task.errorCode ?? null,
-    errorMessage: task.errorMessage ?? null,
+    errorMessage: shown(task.errorMessage),
     group: task.group ?? null,
     reason: task.reason ?? null,
+    unreadable: encodedText(task),
     payload: exactValue(task.payload),
     value: task.value === undefined ? null : exactValue(task.value),
     result: task.result === undefined ? null : exactValue(task.result),
@@ -140,8 +144,8 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     delayMs: row.delayMs ?? null,
     reason: row.reason ?? null,
     payloadBefore: row.before?.payload === undefined ? null : exactValue(row.before.payload),
-    error: row.error ?? null,
-    stack: row.stack ?? null,
+    error: shown(row.error),
+    stack: shown(row.stack),
     random: row.random ?? null,
     policy: row.policy ?? null,
     version: row.version ?? null,
@@ -151,6 +155,17 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     step: row.notes?.step ?? null,
     unusedSteps: row.notes?.unusedSteps ?? [],
   }
+}
+
+/** The text of a failure, without a part that is encoded. */
+export function shown(text: string | undefined): string | null {
+  return text === undefined ? null : shownText(text)
+}
+
+function encodedText({ kind, payload, value = '', result = '', errorMessage = '' }: TaskRecord): string | null {
+  const isReadable = ![payload, value, result].some(isEncoded) && shownText(errorMessage) === errorMessage
+  if (isReadable) return null
+  return `The kind '${kind}' is encoded, and there is no codec for it here.`
 }
 
 /** The attempt that a task died of was not scheduled again. A loss is no attempt. */

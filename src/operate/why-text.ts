@@ -1,3 +1,4 @@
+import { shownText } from '../codec/internal.js'
 import type { By } from '../store/index.js'
 import { withoutSecrets } from '../telemetry/index.js'
 
@@ -21,8 +22,9 @@ interface LastFailure {
 
 /** `http_502: Error: Bad gateway`, or `TypeError: x is undefined` where the code is the name; empty without an error. */
 export function failureWords({ errorCode, errorMessage }: LastFailure): string {
-  const isNamed = errorMessage?.startsWith(`${errorCode}: `)
-  return [isNamed ? '' : errorCode, errorMessage].filter(part => part).join(': ')
+  const message = errorMessage == null ? errorMessage : shownText(errorMessage)
+  const isNamed = message?.startsWith(`${errorCode}: `)
+  return [isNamed ? '' : errorCode, message].filter(part => part).join(': ')
 }
 
 /** ` (http_502: Error: Bad gateway)`; nothing without an error. */

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { OptionError } from '../policy/index.js'
 import { MemoryStore } from '../store/index.js'
+import { defineTask, encrypted } from '../task/index.js'
 import { batch } from './batch.js'
 import { pipeline } from './pipeline.js'
+import type { RunEnd } from './run-options.js'
 import { stage } from './stage.js'
 
 describe('pipeline()', () => {
@@ -23,6 +25,16 @@ describe('pipeline()', () => {
     )
     expect(() => make(['p', parse, undefined])).toThrow("Stage 2 of 'p' is not a stage.")
     expect(() => make(['p', 'parse'])).toThrow(OptionError)
+  })
+
+  it('refuses codecs, and an encrypted task at its end: it would store their values as plain text', async () => {
+    const only = stage('only', (n: number) => n)
+    const codec = encrypted({ keys: { k: 'ab'.repeat(32) }, current: 'k' })
+    const make = (options: object) => Reflect.apply(pipeline, undefined, [options, only])
+    expect(() => make({ name: 'line', codec })).toThrow('Pipelines have no codec')
+    const task = defineTask('report', { codec, handler: (_: RunEnd) => {} })
+    const ends = pipeline('line', only).run([1], { store: new MemoryStore(), onEnd: { task } })
+    await expect(ends).rejects.toThrow("'onEnd' cannot be the task 'report'")
   })
 
   it('needs a store to run', async () => {

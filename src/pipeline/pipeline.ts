@@ -3,6 +3,7 @@ import { Engine, type KindOptions, toMs, type WorkKind } from '../engine/interna
 import { OptionError } from '../policy/index.js'
 import { isObject } from '../policy/internal.js'
 import { contractOf, type NewRun, RunNotFoundError, type RunRecord, type StoreContract } from '../store/internal.js'
+import { refuseCodec } from '../task/internal.js'
 import { queueClock } from '../time/index.js'
 import { ActiveRun } from './active-run.js'
 import { checkSource } from './open-source.js'
@@ -46,6 +47,7 @@ export class Pipeline<In, Out> {
 
   constructor(name: PipelineName, stages: readonly StageCode[]) {
     const options = typeof name === 'string' ? { name } : name
+    if ('codec' in options) throw new OptionError('codec', NO_CODEC)
     checkName(options.name)
     checkStages(options.name, stages)
     this.name = options.name
@@ -262,6 +264,10 @@ function leaseOf({ lease = '30s' }: WorkOptions): number {
   return toMs('lease', lease, 1)
 }
 
+/** The values of items pass through reports, batches and sources, all of which read them. */
+const NO_CODEC =
+  'Pipelines have no codec: their values are stored as plain text. Pass references to what is secret, or a task with a codec.'
+
 /** The options that are kept with a run. */
 function openingOf({ hasOutput, onEnd, about }: RunOptions<never>): Partial<NewRun> {
   return {
@@ -272,6 +278,7 @@ function openingOf({ hasOutput, onEnd, about }: RunOptions<never>): Partial<NewR
 }
 
 function endTask({ task, category, key, payload = null }: OnEnd): NonNullable<NewRun['onEnd']> {
+  refuseCodec('onEnd', task)
   return {
     kind: task.kind,
     ...(category !== undefined && { category }),

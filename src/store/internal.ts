@@ -49,6 +49,7 @@ export {
   type OperationStep,
   type OperationStore,
   type OutsideSet,
+  type PayloadEdit,
   type PayloadPatch,
   type TakenOperation,
   type TaskAct,

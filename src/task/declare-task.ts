@@ -1,8 +1,11 @@
+import type { Codec } from '../codec/index.js'
+import { KindCodec } from '../codec/internal.js'
 import type { Death } from '../engine/internal.js'
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Budget, SharedLimits } from '../store/internal.js'
 import type { SchemasUnlessJson } from './json-type.js'
+import { refuseCodec } from './refuse-codec.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'
 import { type TaskLimits, toSharedLimits } from './task-limits.js'
@@ -24,6 +27,11 @@ export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Outp
   readonly payload?: StandardSchema<Input, Payload> | undefined
   /** Validates results, when they are read: any Standard Schema. */
   readonly result?: StandardSchema<Result, Output> | undefined
+  /**
+   * Encodes everything that the store keeps of the payloads and results of its tasks, and with `encrypted()` of their errors
+   * too: `encrypted()`, `compressed()`, or both as `[compressed(), encrypted(…)]`.
+   */
+  readonly codec?: Codec | readonly Codec[] | undefined
 }
 
 /**
@@ -49,6 +57,8 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly schema: StandardSchema<Input, Payload> | undefined
   /** Validates its results. */
   readonly resultSchema: StandardSchema<Result, Output> | undefined
+  /** Encodes and decodes what a store keeps of its tasks. */
+  readonly codec: KindCodec | undefined
   /** Never there: it is for the compiler alone. */
   readonly types?: { readonly payload: Payload; readonly result: Result; readonly output: Output } | undefined
 }
@@ -60,6 +70,7 @@ export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = {
   onDead: 'object',
   payload: '',
   result: '',
+  codec: 'object',
 }
 
 /**
@@ -87,7 +98,7 @@ export function declareTask<Payload, Result = unknown, Input = Payload, Output =
 /** Makes a declaration of options that have been checked. */
 export function declared<Payload, Result, Input, Output>(
   kind: string,
-  { policy = {}, limits, budget, onDead, payload, result }: DeclareOptions<Payload, Result, Input, Output>,
+  { policy = {}, limits, budget, onDead, payload, result, codec }: DeclareOptions<Payload, Result, Input, Output>,
 ): DeclaredTask<Payload, Result, Input, Output> {
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
@@ -102,11 +113,15 @@ export function declared<Payload, Result, Input, Output>(
     onDead: onDead && kindAfterDeath(kind, onDead),
     schema: payload,
     resultSchema: result,
+    codec: codec && new KindCodec(kind, codec),
   }
 }
 
 /** The kind of the task that follows the death of one of this kind. */
-function kindAfterDeath(kind: string, { kind: after }: Pick<DeclaredTask, 'kind'>): string {
-  if (typeof after === 'string') return after
+function kindAfterDeath(kind: string, task: Pick<DeclaredTask, 'kind' | 'codec'>): string {
+  if (typeof task.kind === 'string') {
+    refuseCodec('onDead', task)
+    return task.kind
+  }
   throw new OptionError('onDead', `'onDead' of the task '${kind}' must be what declareTask() or defineTask() returns.`)
 }

@@ -1,4 +1,5 @@
 export type { Outage } from '../attempt/index.js'
+export { type Codec, CodecError, compressed, encrypted } from '../codec/index.js'
 export {
   type Death,
   type DrainResult,

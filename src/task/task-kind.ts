@@ -1,4 +1,5 @@
 import type { Returned } from '../attempt/index.js'
+import { plainValue } from '../codec/internal.js'
 import { isLater, isSkip, taskWork, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
@@ -18,7 +19,7 @@ export function taskKind(
   definition: TaskDefinition,
   store: Pick<StoreContract, 'once' | 'limit' | 'budgets' | 'schedules'>,
 ): WorkKind {
-  const { kind, policy, policyHash, limits, budget, onDead } = definition
+  const { kind, policy, policyHash, limits, budget, onDead, codec } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
     throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
@@ -27,6 +28,7 @@ export function taskKind(
     kind,
     policy,
     policyHash,
+    codec,
     prepare: async () => {
       if (limits !== undefined) await store.limit({ kind }, limits)
       if (budget !== undefined) await store.budgets.set({ kind }, budget)
@@ -34,7 +36,7 @@ export function taskKind(
     check: payloadCheck(definition),
     describe: taskWork,
     call: (task, attempt, recorder) => {
-      const payload: unknown = JSON.parse(task.payload)
+      const payload = plainValue(task.payload, kind)
       if (!isSlotRunId(task.id)) return call(definition, payload, taskContext(task, attempt, recorder, store))
       return slotOfRun(store.schedules, task).then(slot =>
         call(definition, payload, taskContext(task, attempt, recorder, store, slot)),

@@ -1,5 +1,5 @@
 import { activeTraceparent } from '../attempt/index.js'
-import { toMs } from '../engine/internal.js'
+import { decodedRow, leniently, toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions, plainJson, problemOf, quoted } from '../policy/internal.js'
 import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
@@ -72,7 +72,7 @@ export interface TaskQueueOptions {
 }
 
 /** A dead letter with its whole history. */
-export interface DeadLetter extends Task {
+export interface DeadLetter<Payload = unknown, Result = unknown> extends Task<Payload, Result> {
   /** Its ledger, oldest first. */
   readonly history: readonly LedgerRow[]
   /** The ids of the traces of its first and its last attempt; `undefined` if none was traced. */
@@ -159,7 +159,10 @@ export class TaskQueue {
     return newTask(task, payload, options, { runAt: at, traceparent })
   }
 
-  /** A task, whatever its status; `undefined` if there is none with that id. With its `task`, it has the types of that; a task of another kind is a `TaskKindError`. */
+  /**
+   * A task, whatever its status; `undefined` if there is none with that id. With its `task`, it has the types of that, and is
+   * decoded if that has a codec; a task of another kind is a `TaskKindError`.
+   */
   async get<Input = unknown, Output = unknown>(
     id: string,
     options: TaskGetOptions<Input, Output> = {},
@@ -206,12 +209,31 @@ export class TaskQueue {
     return this.list({ ...filter, status: 'dead' }, page)
   }
 
-  /** A dead letter with its whole history; `undefined` if there is none with that id. */
-  async deadLetter(id: string): Promise<DeadLetter | undefined> {
+  /**
+   * A dead letter with its whole history; `undefined` if there is none with that id. With its `task`, it has the types of that,
+   * and is decoded if that has a codec.
+   */
+  async deadLetter<Input = unknown, Output = unknown>(
+    id: string,
+    options: TaskGetOptions<Input, Output> = {},
+  ): Promise<DeadLetter<Input, Output> | undefined> {
+    checkOptions('deadLetter()', options, GET_OPTIONS)
+    const { codec } = options.task ?? {}
     const record = await this.#store.get(id)
     if (record?.status !== 'dead') return undefined
-    const history = await this.#store.ledger(id)
-    return { ...(await taskOf(record)), history, traces: attemptTraces(history) }
+    const rows = await this.#store.ledger(id)
+    const history =
+      codec === undefined
+        ? rows
+        : rows.map(row =>
+            decodedRow(
+              row,
+              id,
+              codec,
+              leniently(codec, () => {}),
+            ),
+          )
+    return { ...(await taskOf(record, options.task)), history, traces: attemptTraces(history) }
   }
 
   /**
@@ -259,7 +281,7 @@ function newTask<P>(
     priority: checkedPriority(priority),
     cost,
     traceparent,
-    payload: toJson(task.kind, payload),
+    payload: storedPayload(task, payload),
     submittedAt: toTime('submittedAt', submittedAt),
     runAt,
   }
@@ -277,6 +299,12 @@ export function toJson(kind: string, payload: unknown): string {
   const problem = lengthProblem(json)
   if (problem !== undefined) throw new PayloadError(kind, problem)
   return json
+}
+
+/** The payload of a new task as its store keeps it. */
+function storedPayload({ kind, codec }: Pick<DeclaredTask, 'kind' | 'codec'>, payload: unknown): string {
+  const json = toJson(kind, payload)
+  return codec === undefined ? json : codec.encode(json, 'payload', '')
 }
 
 /** Checks a priority. */

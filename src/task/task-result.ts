@@ -1,4 +1,5 @@
-import { Bell } from '../engine/internal.js'
+import { type KindCodec, refuseEncoded, shownText } from '../codec/internal.js'
+import { Bell, decodedTask, readableError, strictly } from '../engine/internal.js'
 import { TimeoutError } from '../policy/index.js'
 import type { TaskRecord } from '../store/index.js'
 import type { StoreContract } from '../store/internal.js'
@@ -9,7 +10,7 @@ import { validate } from './standard-schema.js'
 
 /** A task as its queue shows it: its record, with payload and result as values. */
 export interface Task<Payload = unknown, Result = unknown> extends Omit<TaskRecord, 'payload' | 'value' | 'result'> {
-  /** The payload, as it was enqueued. */
+  /** The payload, as it was enqueued. Of a kind with a codec, and without its task, the encoded text. */
   readonly payload: Payload
   /** The result, once it has succeeded. */
   readonly result: Result | undefined
@@ -29,9 +30,12 @@ export async function taskOf<Input, Output>(
   task?: TaskOf<Input, Output>,
 ): Promise<Task<Input, Output>> {
   checkKind(stored, task)
-  const { payload, value: _, result, ...record } = stored
+  const codec = task?.codec
+  const decoded = codec === undefined ? stored : decodedTask(stored, codec, strictly(codec))
+  const { payload, value: _, result, ...record } = decoded
   return {
     ...record,
+    errorMessage: record.errorMessage === undefined ? undefined : shownText(record.errorMessage),
     payload: parsed(payload) as Input,
     result: isKept(record) ? await resultValue(record.id, result, task) : undefined,
   }
@@ -45,9 +49,18 @@ function isKept({ status, reason }: Pick<TaskRecord, 'status' | 'reason'>): bool
 /** The result of a task that has ended. Throws if it has none. */
 export async function resultOf<Output>(record: TaskRecord, task?: TaskOf<unknown, Output>): Promise<Output> {
   const { id, status, reason } = record
-  if (status !== 'succeeded') throw new TaskNotSucceededError(record)
+  if (status !== 'succeeded') throw new TaskNotSucceededError(withReadableError(record, task?.codec))
   if (reason !== undefined) throw new ResultError(id, `was not kept: ${reason}`, 'result_not_kept')
-  return resultValue(id, record.result, task)
+  const { result } = record
+  if (result === undefined) return resultValue(id, undefined, task)
+  // A text that a codec has encoded must not pass for the result.
+  if (task?.codec === undefined) refuseEncoded(result, record.kind)
+  return resultValue(id, task?.codec?.decode(result, 'result', id) ?? result, task)
+}
+
+function withReadableError(record: TaskRecord, codec: KindCodec | undefined): TaskRecord {
+  const { id, errorMessage } = record
+  return errorMessage === undefined ? record : { ...record, errorMessage: readableError(errorMessage, id, codec) }
 }
 
 async function resultValue<Output>(

@@ -22,14 +22,18 @@ export function describeFailure(failure: unknown): FailureDescription {
 
 /** Returns a failure as `Name: message`, on one line. */
 export function failureText(failure: unknown): string {
-  const { name, message } = describeFailure(failure)
-  return message === '' ? name : `${name}: ${message}`
+  return describedText(describeFailure(failure))
 }
 
 /** The failure of a step of a task, as `Name: step 'charge': message`: so it begins with its name, as every recorded failure. */
 export function stepFailureText(step: string, failure: unknown): string {
-  const { name, message } = describeFailure(failure)
-  return `${name}: step '${step}'${message === '' ? '' : `: ${message}`}`
+  return describedText(describeFailure(failure), step)
+}
+
+/** The text of a failure that has been described. */
+export function describedText({ name, message }: FailureDescription, step?: string): string {
+  const parts = step === undefined ? [name, message] : [name, `step '${step}'`, message]
+  return parts.filter(Boolean).join(': ')
 }
 
 function describeObject(failure: object): FailureDescription {

@@ -1,6 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
-export { stepFailureText } from './describe-failure.js'
+export { describedText, stepFailureText } from './describe-failure.js'
 export type { ErrorType } from './error-type.js'
 export { REDACTED } from './secrets.js'
 export { emit } from './sink.js'

@@ -43,8 +43,9 @@ export async function move(
   { id, progress, status }: OperationRecord,
   token: string,
   ids: readonly string[],
+  edits?: OperationStep['edits'],
 ) {
-  const step: OperationStep = { leaseMs: 1000, move: ids, status, progress }
+  const step: OperationStep = { leaseMs: 1000, move: ids, edits, status, progress }
   const stepped = await store.operations.step(id, token, step)
   assert.ok(stepped !== undefined, 'the step should be taken')
   return stepped

@@ -98,6 +98,29 @@ export const PATCHED_REDRIVES: StoreBehaviours = {
     assertFields(await get(store, 'long'), { status: 'dead', operation: undefined })
   },
 
+  async 'encoded payloads become what the driver has made of them, unless they have changed since'(store, advance) {
+    const encoded = (content: string) => `~redrive1 gzip ${content}`
+    await killAll(
+      store,
+      advance,
+      ['a', 'changed', 'unknown'].map(id => ({ id, payload: encoded('AAAA') })),
+    )
+    await killAll(store, advance, [{ id: 'plain', payload: '{"n":1}' }])
+    await store.edit('changed', encoded('BBBB'), ANN)
+    const operation = await createPatch(store, { to: 'bob' })
+    const edits = ['a', 'changed'].map(id => ({ id, before: encoded('AAAA'), after: encoded('CCCC') }))
+    const ids = ['a', 'changed', 'unknown', 'plain']
+    const { moved } = await move(store, operation, await take(store, operation.id), ids, edits)
+    assert.deepEqual(moved, ['a', 'plain'])
+    assert.equal(await payloadOf(store, 'a'), encoded('CCCC'))
+    assert.equal(await payloadOf(store, 'plain'), '{"n":1,"to":"bob"}')
+    assertFields(await get(store, 'changed'), { status: 'dead', payload: encoded('BBBB') })
+    assert.equal((await store.ledger('a')).at(-1)?.before?.payload, encoded('AAAA'))
+    await store.operations.change(operation.id, 'stop', ANN)
+    await store.operations.undo(operation.id, { limit: 9 }, ANN)
+    assert.equal(await payloadOf(store, 'a'), encoded('AAAA'))
+  },
+
   async 'fields with unusual names and characters are patched like others'(store, advance) {
     const payload =
       '{"__proto__":{"a":1},"constructor":1,"nul":"\\u0000","half":"\\ud800","rocket":"🚀","quote":"\\"\'\\\\"}'

@@ -11,6 +11,7 @@ const SEARCHED = 10_000
 /** Payloads that a database may see in another way than JSON, and those parts of which they contain only some. */
 const ODD = {
   text: 'no JSON',
+  encoded: '~redrive1 gzip eyJhIjoxfQ==',
   empty: '',
   quoted: '"{\\"a\\":1}"',
   list: '[{"a":1}]',

@@ -33,6 +33,19 @@ export const SETTLE: StoreBehaviours = {
     )
   },
 
+  async 'encoded texts come back as they are: payload, error, stack and result'(store) {
+    const encoded = `~redrive1 gzip+aes-256-gcm:2027:5f0c1a9e ${'QUJD'.repeat(40_000)}`
+    const error = `HttpError: step 'charge': ${encoded}`
+    const task = await start(store, { payload: encoded })
+    assert.equal(task.payload, encoded)
+    await settle(store, task, RETRY, { verdict: TIMED_OUT, error, stack: encoded })
+    const again = await claimOne(store)
+    assertFields(again, { payload: encoded, errorMessage: error })
+    await settle(store, again, { type: 'succeeded', result: encoded })
+    assertFields(await get(store, task.id), { payload: encoded, result: encoded })
+    assertFields((await store.ledger(task.id))[0], { error, stack: encoded })
+  },
+
   async 'a success ends a task, with its result'(store, advance) {
     const task = await start(store)
     await advance(5)

@@ -12,7 +12,7 @@ import {
 import { type Clock, sleep } from '../../time/index.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
-import { invalidMembers, PAYLOAD_INVALID, type PayloadChecks } from './next-payload.js'
+import { encodedEdits, invalidMembers, PAYLOAD_INVALID, type PayloadChecks } from './next-payload.js'
 import { leftOf, type NextStep, nextStep, type StepFacts } from './next-step.js'
 import type { OutsideTarget, OutsideWork } from './outside-work.js'
 import { refusalOf } from './refuse-member.js'
@@ -97,9 +97,11 @@ async function advance(
     }
     const { status, progress } = operation
     const renew = () => store.operations.step(id, token, { leaseMs, status, progress })
-    const { failure, ...step } = await whileRenewing(renew, leaseMs / RENEWALS, clock, () =>
-      stepOf(store, operation, next, { ...facts, checks, work, signal }),
-    )
+    const { failure, ...step } = await whileRenewing(renew, leaseMs / RENEWALS, clock, async () => {
+      const planned = await stepOf(store, operation, next, { ...facts, checks, work, signal })
+      const { move } = planned
+      return move === undefined ? planned : { ...planned, edits: await encodedEdits(store, operation, move, checks) }
+    })
     const stepped = await store.operations.step(id, token, { leaseMs, ...step })
     if (failure !== undefined) throw failure
     if (stepped === undefined) return

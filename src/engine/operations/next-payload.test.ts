@@ -14,7 +14,8 @@ describe('payloadAfter', () => {
     for (const patch of [{ event: null }, { message: null }, { key: 7 }])
       expect(await patched('event:orders', event, patch)).toEqual({ problem: expect.stringContaining('and needs its') })
     expect(await patched('event:orders', event, { event: { region: 'eu-1' } })).toEqual({
-      payload: event.replace('us-9', 'eu-1'),
+      before: event,
+      after: event.replace('us-9', 'eu-1'),
     })
   })
 
@@ -32,7 +33,10 @@ describe('payloadAfter', () => {
       expect(await patched('event:orders', payload, patch)).toEqual({
         problem: expect.stringMatching(/^it is an event/),
       })
-    expect(await patched('event:orders', text, { raw_body: '{}' })).toEqual({ payload: text.replace('<xml/>', '{}') })
+    expect(await patched('event:orders', text, { raw_body: '{}' })).toEqual({
+      before: text,
+      after: text.replace('<xml/>', '{}'),
+    })
   })
 
   it('refuses to patch the reference to a document', async () => {
@@ -43,6 +47,6 @@ describe('payloadAfter', () => {
   })
 
   it('knows no such payload where a task of a user has such a kind', async () => {
-    expect(await patched('event:mine', '{"a":1}', { a: 2 })).toEqual({ payload: '{"a":2}' })
+    expect(await patched('event:mine', '{"a":1}', { a: 2 })).toEqual({ before: '{"a":1}', after: '{"a":2}' })
   })
 })

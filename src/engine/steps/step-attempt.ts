@@ -1,9 +1,11 @@
 import type { Environment } from '../../attempt/index.js'
 import { ActiveAttempt, type Driver, type End, type HandlerSteps, type Returned } from '../../attempt/index.js'
+import type { KindCodec } from '../../codec/internal.js'
 import type { History, Policy } from '../../policy/index.js'
 import { plainJson, problemOf } from '../../policy/internal.js'
 import type { Work } from '../../telemetry/index.js'
 import { StepError } from '../errors.js'
+import { toldEnd } from '../hidden-failure.js'
 import { isLater, isSkip } from '../outcomes.js'
 import type { StepContext, StepWork } from './step.js'
 
@@ -18,6 +20,8 @@ export interface StepPlan {
   readonly policy: Policy
   readonly history: History
   readonly traceparent: string | undefined
+  /** That of the task. */
+  readonly codec: KindCodec | undefined
   now(): number
   work(): Work
   /** Whether a failure is that of a step within this one, which has been decided on. */
@@ -102,6 +106,10 @@ export class StepAttempt implements Driver {
     if (text !== undefined && text.length > MAX_RESULT)
       throw this.#notRecordable(`it is ${text.length} characters of JSON, and ${MAX_RESULT} are allowed`)
     return { type: 'succeeded', value: text }
+  }
+
+  told(end: End): End {
+    return toldEnd(end, this.#plan.codec)
   }
 
   ended(end: End, { endedAt }: ActiveAttempt): void {

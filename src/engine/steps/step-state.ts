@@ -1,7 +1,6 @@
 import type { Failed } from '../../attempt/index.js'
 import { advance, type GiveUpReason, type History } from '../../policy/index.js'
 import { type StepAttempt, type StepRecord, withAttempt } from '../../store/internal.js'
-import { failureText } from '../../telemetry/index.js'
 
 /** When an attempt at a step began and ended, and who made it. */
 export type AttemptTimes = Pick<StepAttempt, 'startedAt' | 'endedAt' | 'worker'>
@@ -23,11 +22,17 @@ export function afterSuccess(step: StepRecord, result: string | undefined, times
   return { ...step, isDone: true, result, nextAt: undefined, ledger: withAttempt(step.ledger, entry) }
 }
 
-/** `policy` is the hash of the policy that decided. */
-export function afterFailure(step: StepRecord, failed: Failed, policy: string, times: AttemptTimes): StepRecord {
-  const { failure, verdict, random, decision } = failed
+/** `error` is the text of the failure, and `policy` the hash of the policy that decided. */
+export function afterFailure(
+  step: StepRecord,
+  failed: Failed,
+  error: string,
+  policy: string,
+  times: AttemptTimes,
+): StepRecord {
+  const { verdict, random, decision } = failed
   const { attempts, deferrals, previousDelayMs } = advance(historyOf(step), verdict, decision)
-  const about = { attempt: step.attempts + 1, ...times, verdict, error: failureText(failure), random, policy }
+  const about = { attempt: step.attempts + 1, ...times, verdict, error, random, policy }
   const counted = { ...step, attempts, deferrals, previousDelayMs }
   if (decision.action === 'give_up') {
     const ledger = withAttempt(step.ledger, { ...about, outcome: 'gave_up' })

@@ -8,12 +8,15 @@ import {
   RefusedError,
   type StepName,
 } from '../../attempt/index.js'
+import { type KindCodec, plainValue } from '../../codec/internal.js'
 import { extendPolicy, type GiveUpReason, OptionError, type Policy } from '../../policy/index.js'
 import { checkOptions, type KnownOptions, quoted } from '../../policy/internal.js'
 import type { ClaimedTask, StepRecord } from '../../store/internal.js'
 import type { Work } from '../../telemetry/index.js'
 import { LazyAbort, sleep } from '../../time/index.js'
+import { readableError, stepId } from '../decoded-records.js'
 import { LeaseLostError, StepError, StepFailedError } from '../errors.js'
+import { recordedText } from '../hidden-failure.js'
 import { causeOf } from './cause-of.js'
 import type { StepOptions, StepWork } from './step.js'
 import { StepAttempt, type StepEnd } from './step-attempt.js'
@@ -40,6 +43,7 @@ const OPTIONS: KnownOptions<StepOptions> = { policy: 'object', timeout: '' }
 /** The attempt at a task that steps belong to. */
 export interface StepOwner {
   readonly task: ClaimedTask
+  readonly codec: KindCodec | undefined
   readonly policy: Policy
   now(): number
   work(): Work
@@ -132,7 +136,7 @@ export class TaskSteps implements HandlerSteps {
     this.#begin(name, work)
     const policy = this.#policyOf(options)
     const record = (await this.#load()).get(name)
-    if (record?.isDone) return resultOf(record)
+    if (record?.isDone) return this.#resultOf(record)
     let step = continued(name, record, this.#owner.task.startedAt, this.#owner.now())
     if (step.gaveUp !== undefined) throw await this.#givenUpBefore(step, step.gaveUp, policy)
     for (;;) {
@@ -140,7 +144,7 @@ export class TaskSteps implements HandlerSteps {
       const { end, ...times } = await this.#attemptAt(step, policy, work)
       switch (end.type) {
         case 'succeeded':
-          return resultOf(await this.#record(afterSuccess(step, end.value, times)))
+          return this.#resultOf(await this.#record(afterSuccess(step, this.#encoded(step.name, end.value), times)))
         case 'failed':
           step = await this.#failed(step, policy, end, times)
           break
@@ -239,6 +243,7 @@ export class TaskSteps implements HandlerSteps {
       policy,
       history: historyOf(step),
       traceparent: currentTracer()?.active(),
+      codec: owner.codec,
       now: () => owner.now(),
       work: () => stepWork(owner.work(), step.name),
       isOfOtherStep: (failure: unknown) => this.#stepErrorIn(failure) !== undefined,
@@ -254,7 +259,9 @@ export class TaskSteps implements HandlerSteps {
   /** Records a failed attempt. Returns the step once it is due again. Throws if that is not soon, or never. */
   async #failed(step: StepRecord, policy: Policy, end: Failed, times: AttemptTimes): Promise<StepRecord> {
     const named = await this.#named(step.name, policy)
-    const next = await this.#record(afterFailure(step, end, named.policyHash, times))
+    const { task, codec } = this.#owner
+    const error = recordedText(end.failure, task.id, codec)
+    const next = await this.#record(afterFailure(step, end, error, named.policyHash, times))
     const failed = { ...end, step: named }
     if (next.gaveUp !== undefined) throw this.#givenUp(failed, named, next.gaveUp)
     await this.#untilDue(next, policy, failed)
@@ -264,7 +271,7 @@ export class TaskSteps implements HandlerSteps {
   /** A step that was given up by an earlier attempt at its task, or before an attempt of its own. Its last failure is on record. */
   async #givenUpBefore({ name, ledger }: StepRecord, reason: GiveUpReason, policy: Policy): Promise<StepFailedError> {
     const { verdict = { class: 'final', code: reason }, error, random = 0 } = ledger.at(-1) ?? {}
-    const failure = error === undefined ? new RefusedError(reason) : recordedFailure(error)
+    const failure = error === undefined ? new RefusedError(reason) : this.#failureOf(error)
     const step = await this.#named(name, policy)
     return this.#givenUp(
       { type: 'failed', failure, verdict, random, decision: { action: 'give_up', reason }, step },
@@ -293,13 +300,26 @@ export class TaskSteps implements HandlerSteps {
     return { name, policyHash: await this.#environment.steps.keep(policy, () => this.#ending.signal) }
   }
 
+  #failureOf(error: string): Error {
+    const { task, codec } = this.#owner
+    return recordedFailure(readableError(error, task.id, codec))
+  }
+
+  #encoded(name: string, result: string | undefined): string | undefined {
+    const { task, codec } = this.#owner
+    return result === undefined ? undefined : (codec?.encode(result, 'step result', stepId(task.id, name)) ?? result)
+  }
+
+  #resultOf({ name, result }: StepRecord): unknown {
+    const { task, codec } = this.#owner
+    if (result === undefined) return undefined
+    if (codec === undefined) return plainValue(result, task.kind)
+    return JSON.parse(codec.decode(result, 'step result', stepId(task.id, name)))
+  }
+
   #stepErrorIn(failure: unknown): Failed | 'waits' | undefined {
     return causeOf(failure, cause => this.#errors.get(cause))
   }
-}
-
-function resultOf({ result }: StepRecord): unknown {
-  return result === undefined ? undefined : JSON.parse(result)
 }
 
 /** A step as sinks see it. */

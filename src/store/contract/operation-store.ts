@@ -283,6 +283,8 @@ export interface OperationStep {
   readonly leaseMs: number
   /** Members to move. */
   readonly move?: readonly string[]
+  /** The patched payloads of members whose payloads are encoded. One that has changed since is left alone. */
+  readonly edits?: readonly PayloadEdit[]
   /** How many members outside of the store were moved since the last step. */
   readonly movedOutside?: number
   /** Where it is in its life after the step. */
@@ -291,6 +293,13 @@ export interface OperationStep {
   readonly reason?: string | undefined
   /** How far it has come. */
   readonly progress: OperationProgress
+}
+
+/** The replacement of a payload. */
+export interface PayloadEdit {
+  readonly id: string
+  readonly before: string
+  readonly after: string
 }
 
 /** The operation of which a driver has the lease. */

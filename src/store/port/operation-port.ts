@@ -4,6 +4,7 @@ import type {
   OperationAct,
   OperationMember,
   OperationTally,
+  PayloadEdit,
   SurveyRow,
 } from '../contract/operation-store.js'
 import type { TaskPlace } from '../rules/cursor.js'
@@ -33,17 +34,12 @@ export interface UndonePage {
   readonly next?: string
 }
 
+export type { PayloadEdit }
+
 /** The payload of a dead task. */
 export interface DeadPayload {
   readonly id: string
   readonly payload: string
-}
-
-/** The replacement of a payload. */
-export interface PayloadEdit {
-  readonly id: string
-  readonly before: string
-  readonly after: string
 }
 
 /** The primitives of operations. Their records are those of the type `operation`. */

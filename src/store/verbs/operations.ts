@@ -11,13 +11,13 @@ import type {
   OperationStep,
   OperationStore,
   OperationTally,
+  PayloadEdit,
   PayloadPatch,
   SurveyRow,
   TakenOperation,
   TaskSet,
 } from '../contract/operation-store.js'
 import type { ForgottenSteps } from '../contract/step.js'
-import type { PayloadEdit } from '../port/operation-port.js'
 import type { RecordPlace, StoredRecord } from '../port/record-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
 import { checkBeat, checkName, checkPage, checkPerson } from '../rules/check.js'
@@ -110,7 +110,7 @@ export class Operations implements OperationStore {
   ): Promise<{ readonly operation: OperationRecord; readonly moved: readonly string[] } | undefined> {
     const result = await this.#change(id, function* (tx, { state, tally, now }) {
       if (!isDrivenBy(state, token)) return undefined
-      const moved = yield* act(tx, state, step.move ?? [], now)
+      const moved = yield* act(tx, state, step, now)
       return { operation: yield* save(tx, stepping(state, step, moved.length, tally, now), tally, now), moved }
     })
     if (result !== undefined && result.moved.length > 0) this.#onMoved(result.moved)
@@ -236,7 +236,7 @@ function* save(tx: Tx, { state, entry }: Transition, tally: OperationTally, now:
 }
 
 /** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
-function* act(tx: Tx, state: OperationState, ids: readonly string[], now: number): Steps<string[]> {
+function* act(tx: Tx, state: OperationState, { move: ids = [], edits }: OperationStep, now: number): Steps<string[]> {
   const { by } = state
   const part = partOf(state)
   if (ids.length === 0) return []
@@ -245,7 +245,7 @@ function* act(tx: Tx, state: OperationState, ids: readonly string[], now: number
       const moved: string[] =
         part.patch === undefined
           ? yield* redriveTasks(tx, ids, by, now, part)
-          : yield* redrivePatched(tx, ids, by, now, part, part.patch)
+          : yield* redrivePatched(tx, ids, by, now, part, part.patch, edits)
       const forgotten = forgottenSteps(state.settings)
       if (forgotten !== undefined) yield* tx.steps.forget(moved, forgotten)
       return moved
@@ -274,9 +274,16 @@ function* redrivePatched(
   now: number,
   part: PartOfOperation,
   patch: PayloadPatch,
+  encoded: readonly PayloadEdit[] = [],
 ): Steps<string[]> {
   const edits = new Map<string, PayloadEdit>()
+  const known = new Map(encoded.map(edit => [edit.id, edit]))
   for (const { id, payload: before } of yield* tx.operations.deadPayloads(ids)) {
+    const made = known.get(id)
+    if (made?.before === before) {
+      edits.set(id, made)
+      continue
+    }
     const edit = patchedPayload(before, patch)
     if ('payload' in edit) edits.set(id, { id, before, after: edit.payload })
   }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { explainTask, type TaskExplanation } from '../../../operate/index.js'
+import type { TaskExplanation } from '../../../operate/index.js'
 import { isText } from '../../../operate/internal.js'
 import { isItem, pipelineOf } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
@@ -10,17 +10,13 @@ import { writeOne } from '../../terminal/output.js'
 import { paragraph } from '../../terminal/table.js'
 import { quoted } from '../../terminal/visible.js'
 import { withStore } from '../shared/open-store.js'
-import {
-  type CommonOptions,
-  type ListOptions,
-  withCommonOptions,
-  withFilterOptions,
-  withPageOptions,
-} from '../shared/options.js'
+import { type ListOptions, withCommonOptions, withFilterOptions, withPageOptions } from '../shared/options.js'
+import { explained, type ShowOptions } from '../task/explain.js'
 import { historyTable, stackLines } from '../task/history.js'
 import { printTasks } from '../task/list.js'
 import { stepLines } from '../task/steps.js'
 import { letterTable, taskText } from '../task/text.js'
+import { withTaskCodecs } from '../worker/load-work.js'
 import { addCount } from './count.js'
 import { addDiscard } from './discard.js'
 import { addEdit } from './edit.js'
@@ -61,8 +57,8 @@ Examples:
     .command('show')
     .description('Show why a task is dead, its history, and what to do next')
     .argument('<id>', 'Id of the dead letter')
-    .action(async (id: string, options: CommonOptions) => context.end(await showLetter(context, id, options)))
-  withCommonOptions(show).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
+    .action(async (id: string, options: ShowOptions) => context.end(await showLetter(context, id, options)))
+  withCommonOptions(withTaskCodecs(show)).addHelpText('after', '\nExample:\n  redrive dlq show order-42')
 
   addRedrive(dlq, context)
   addEdit(dlq, context)
@@ -70,9 +66,9 @@ Examples:
   addExport(dlq, context)
 }
 
-function showLetter({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+function showLetter({ console, environment }: CommandContext, id: string, options: ShowOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const letter = await explainTask(store, id)
+    const letter = await explained(store, id, options, environment)
     if (letter === undefined) {
       throw new CommandError(`There is no task ${quoted(id)}. To list dead letters, run: ${suggest('dlq ls')}`)
     }

@@ -5,7 +5,7 @@ import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { writeList } from '../../terminal/output.js'
 import { type CommonOptions, type FilterOptions, withFilterOptions } from '../shared/options.js'
-import { taskFilter } from '../task/filter.js'
+import { type FilterReader, taskFilter } from '../task/filter.js'
 import { letterTable } from '../task/text.js'
 
 /** The rows of a dry run's table. JSON has all of them. */
@@ -32,7 +32,7 @@ export function selectionOf(
   ids: readonly string[],
   options: SelectionOptions,
   what = 'dead letters',
-): (store: Pick<StoreContract, 'groups'>) => Promise<LetterSelection> {
+): (store: FilterReader) => Promise<LetterSelection> {
   const { kind, category, key, code, group, where, all } = options
   const hasFilter = [kind, category, key, code, group, where].some(value => value !== undefined)
   if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {

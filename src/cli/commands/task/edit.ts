@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
-import { payloadProblem } from '../../../operate/internal.js'
+import { replacedPayload } from '../../../operate/internal.js'
 import { compactJson } from '../../../policy/internal.js'
 import type { TaskRecord } from '../../../store/index.js'
 import { isItem } from '../../../store/internal.js'
@@ -29,7 +29,8 @@ The original payload stays on record, in the history of the task: see redrive
 task show. Tables show '[redacted]' instead of secrets, and --output json shows
 them as they are: copy payloads from there. Items of pipelines cannot be edited.
 With --tasks, or 'tasks' in the configuration of the project, a payload that
-does not fit the schema of its task is refused.`
+does not fit the schema of its task is refused, and one of an encrypted kind is
+encrypted: without its task it cannot be edited.`
 
 /** Adds `redrive task edit`. */
 export function addEdit(task: Command, context: CommandContext): void {
@@ -71,10 +72,10 @@ export async function editOne(
     refuseEdit(task, isRedriven)
     refuseRedacted(payload, task)
     const tasks = await loadTasks(options.tasks, environment)
-    const problem = await payloadProblem(task, payload, tasks ?? [])
-    if (problem !== undefined) throw new PayloadError(task.kind, problem)
+    const replaced = await replacedPayload(task, payload, tasks ?? [])
+    if ('problem' in replaced) throw new PayloadError(task.kind, replaced.problem)
     const by = { who: environment.user, ...(options.why !== undefined && { why: options.why }) }
-    if (!(await store.edit(id, payload, by))) {
+    if (!(await store.edit(id, replaced.payload, by))) {
       throw new CommandError(
         `The task ${quoted(id)} has changed meanwhile. To see it, run: ${suggest('task show', {}, id)}`,
       )

@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander'
-import { explainTask } from '../../../operate/index.js'
 import type { TaskStatus } from '../../../store/index.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'
@@ -7,15 +6,11 @@ import { suggest } from '../../suggest.js'
 import { writeOne } from '../../terminal/output.js'
 import { quoted } from '../../terminal/visible.js'
 import { withStore } from '../shared/open-store.js'
-import {
-  type CommonOptions,
-  type ListOptions,
-  withCommonOptions,
-  withFilterOptions,
-  withPageOptions,
-} from '../shared/options.js'
+import { type ListOptions, withCommonOptions, withFilterOptions, withPageOptions } from '../shared/options.js'
+import { withTaskCodecs } from '../worker/load-work.js'
 import { addCancel } from './cancel.js'
 import { addEdit } from './edit.js'
+import { explained, type ShowOptions } from './explain.js'
 import { historyTable, stackLines } from './history.js'
 import { printTasks } from './list.js'
 import { stepLines } from './steps.js'
@@ -51,8 +46,8 @@ Examples:
     .command('show')
     .description('Show a task and its history')
     .argument('<id>', 'Id of the task')
-    .action(async (id: string, options: CommonOptions) => context.end(await showTask(context, id, options)))
-  withCommonOptions(show).addHelpText(
+    .action(async (id: string, options: ShowOptions) => context.end(await showTask(context, id, options)))
+  withCommonOptions(withTaskCodecs(show)).addHelpText(
     'after',
     `
 Examples:
@@ -64,9 +59,9 @@ Examples:
   addEdit(task, context)
 }
 
-function showTask({ console, environment }: CommandContext, id: string, options: CommonOptions): Promise<ExitCode> {
+function showTask({ console, environment }: CommandContext, id: string, options: ShowOptions): Promise<ExitCode> {
   return withStore(options, environment, async store => {
-    const task = await explainTask(store, id)
+    const task = await explained(store, id, options, environment)
     if (task === undefined)
       throw new CommandError(`There is no task ${quoted(id)}. To list tasks, run: ${suggest('task ls')}`)
     const now = await store.now()

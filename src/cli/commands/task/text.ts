@@ -10,6 +10,7 @@ import { wrap } from '../../terminal/text-width.js'
 import { moment, relative } from '../../terminal/times.js'
 import { visible } from '../../terminal/visible.js'
 import type { NextStarts } from '../ops/next-start.js'
+import { CODEC_ADVICE } from '../shared/codecs.js'
 import { shortJson } from '../shared/short-json.js'
 
 const STAGE = 'STAGE'
@@ -115,6 +116,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ['error message', task.errorMessage ?? 'none'],
       ['reason', task.reason === null ? undefined : withoutSecrets(task.reason)],
       ...traceFields(task),
+      ['encoded', task.unreadable === null ? undefined : `${task.unreadable} ${CODEC_ADVICE}`],
       ['payload', shortJson(task.payload)],
       ['stage input', task.value === null ? undefined : shortJson(task.value)],
       ['result', task.result === null ? undefined : shortJson(task.result)],

@@ -48,8 +48,14 @@ export function withTasks(command: Command): Command {
   return command.option('--tasks <file>', text, nonEmpty)
 }
 
+/** Adds the flag for the codecs that decode what is encoded. */
+export function withTaskCodecs(command: Command): Command {
+  const text = 'Decode encoded payloads with the tasks of this module (or REDRIVE_TASKS)'
+  return command.option('--tasks <file>', text, nonEmpty)
+}
+
 /**
- * Loads the tasks of a module, for their schemas: the one named, or the one that the project names in its configuration.
+ * Loads the tasks of a module, for their schemas and codecs: the one named, or the one that the project names in its configuration.
  * `undefined` if there is none.
  */
 export async function loadTasks(
