@@ -3,6 +3,7 @@ import type { RunStore } from '../../../store/internal.js'
 import { CommandError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
 import { quoted } from '../../terminal/visible.js'
+import { namedNumbers } from '../shared/options.js'
 
 /** Settings of a run, as flags. */
 export interface SettingFlags {
@@ -12,16 +13,7 @@ export interface SettingFlags {
 }
 
 /** Collects `stage=20`. */
-export function stageNumbers(
-  text: string,
-  before: Readonly<Record<string, number>> = {},
-): Readonly<Record<string, number>> {
-  const [, stage, count] = /^([\w.-]+)=(\d{1,5})$/.exec(text) ?? []
-  if (stage === undefined || Number(count) < 1) {
-    throw new InvalidArgumentError("It must name a stage and a number, such as 'llm_call=20'.")
-  }
-  return { ...before, [stage]: Number(count) }
-}
+export const stageNumbers = namedNumbers('stage', 'llm_call=20')
 
 /** A new rate of a stage: of a bucket, or of its only one. Without `perSecond`, it has no rates any more. */
 export interface RateFlag {

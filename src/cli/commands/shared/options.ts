@@ -115,3 +115,14 @@ export function share(text: string): number {
 export function collect(text: string, before: readonly string[] = []): string[] {
   return [...before, nonEmpty(text)]
 }
+
+/** Parses numbers of something by its name, such as `stage=20`, for a flag that may be repeated. */
+export function namedNumbers(what: string, example: string) {
+  return (text: string, before: Readonly<Record<string, number>> = {}): Readonly<Record<string, number>> => {
+    const [, name, count] = /^([\w.:-]+)=(\d{1,5})$/.exec(text) ?? []
+    if (name === undefined || Number(count) < 1) {
+      throw new InvalidArgumentError(`It must name a ${what} and a number, such as '${example}'.`)
+    }
+    return { ...before, [name]: Number(count) }
+  }
+}

@@ -281,6 +281,20 @@ describe('a worker that drains', () => {
     expect(await inStore(store => store.get('hangs'))).toMatchObject({ status: 'waiting', attempts: 0 })
   })
 
+  it('keeps slots for a kind with --reserve, however many tasks of other kinds come first', async () => {
+    await enqueue(...['a', 'b', 'c'].map(id => ({ id, kind: 'slow', payload: '1' })), {
+      id: 'd',
+      kind: 'works',
+      payload: '{}',
+    })
+    expect(await drain('--concurrency', '2', '--reserve', 'works=1', '--max', '2')).toMatchObject({ code: 0 })
+    const counts = await inStore(store => Promise.all(['slow', 'works'].map(kind => store.count({ kind }))))
+    expect(counts).toMatchObject([{ succeeded: 1, waiting: 2 }, { succeeded: 1 }])
+    const unknown = await drain('--reserve', 'wroks=1')
+    expect(unknown.err).toContain("'reserve' names the kind 'wroks', which is no task of this worker.")
+    expect((await drain('--reserve', 'works')).err).toContain("such as 'send-email=2'")
+  })
+
   it('is refused together with --until-empty, and has --deadline and --max to itself', async () => {
     expect(await drain('--until-empty')).toMatchObject({ code: 2 })
     const { code, err } = await redrive(['worker', 'tasks.ts', '--max', '2'])

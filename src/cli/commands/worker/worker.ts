@@ -17,13 +17,22 @@ import { type Signals, signalsOf } from '../../terminal/signals.js'
 import { FewDeaths } from '../pipeline/few-deaths.js'
 import { type MetricsOptions, openMetrics, withMetricsOptions } from '../shared/metrics-options.js'
 import { openStore, storeUrl } from '../shared/open-store.js'
-import { type CommonOptions, collect, duration, nonEmpty, wholeNumber, withCommonOptions } from '../shared/options.js'
+import {
+  type CommonOptions,
+  collect,
+  duration,
+  namedNumbers,
+  nonEmpty,
+  wholeNumber,
+  withCommonOptions,
+} from '../shared/options.js'
 import { waitingTexts } from '../task/waiting-text.js'
 import { addWorkerList } from './list.js'
 import { loadWork, type Work, type WorkChoice } from './load-work.js'
 
 interface WorkerCommandOptions extends CommonOptions, MetricsOptions, WorkChoice {
   readonly concurrency: number
+  readonly reserve?: Readonly<Record<string, number>>
   readonly category?: readonly string[]
   readonly lease?: number
   readonly grace?: number
@@ -56,6 +65,11 @@ export function addWorker(program: Command, context: CommandContext): void {
     .description('Run tasks and items of pipelines with the code of a module')
     .argument('<file>', 'Module that exports the results of defineTask() or pipeline()')
     .option('--concurrency <n>', 'Maximum number of tasks at once', wholeNumber(1, 10_000), 10)
+    .option(
+      '--reserve <kind=n>',
+      'Slots that only tasks of this kind may use; may be repeated',
+      namedNumbers('kind', 'send-email=2'),
+    )
     .option('--kind <kind>', 'Only tasks of this kind; may be repeated', collect)
     .option('--pipeline <name>', 'Only items of this pipeline; may be repeated', collect)
     .option('--category <category>', 'Only tasks in this category, or items of this stage; may be repeated', collect)
@@ -117,6 +131,7 @@ their releases.
 Examples:
   redrive worker ./tasks.js --keep 30d
   redrive worker ./tasks.js --kind send-email --concurrency 50
+  redrive worker ./tasks.js --concurrency 20 --reserve send-email=2
   redrive worker ./tasks.js --metrics-port 9464
   redrive worker ./enrich.js --pipeline enrich
   redrive worker ./tasks.js --until-empty --output json
@@ -145,6 +160,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const worker = new Worker(store, {
     ...work,
     concurrency,
+    reserve: options.reserve,
     categories,
     release,
     lease,
