@@ -36,6 +36,7 @@ const VERBS = [
   'enqueue',
   'enqueue_batch',
   'enqueue_one',
+  'expire',
   'heartbeat',
   'leave',
   'lock_shared',
