@@ -169,6 +169,13 @@ export async function planBackfill(store: Store, name: string, range: BackfillRa
     if (!Number.isFinite(range[bound]))
       throw new OptionError(bound, `'${bound}' must be milliseconds since the epoch, got ${quoted(range[bound])}.`)
   }
+  if (range.from > now) {
+    const start = new Date(range.from).toISOString()
+    throw new OptionError(
+      'from',
+      `A backfill begins in the past, and ${start} is in the future: its slots will be fired.`,
+    )
+  }
   if (!(range.from < range.to)) throw new OptionError('to', 'A backfill goes from an earlier time to a later one.')
   if (range.to > now) throw new OptionError('to', 'A backfill ends now at the latest: later slots will be fired.')
   const table = await timetableOf(record)

@@ -36,6 +36,20 @@ it('lists schedules with their next slots, in 80 columns', async () => {
   ])
 })
 
+it('shows the whole expression below where the table has no room for it', async () => {
+  const name = 'invoices-of-all-customers-in-the-eastern-region'
+  await folder.inStore(async store => {
+    const { spec } = schedule(name, {
+      cron: '0 8 1,15 * MON-FRI',
+      timeZone: 'America/New_York',
+      task: declareTask('report'),
+    })
+    await store.schedules.set(spec, { who: 'ada' }, timetable)
+  })
+  const { out } = await folder.redrive(['schedule', 'ls'], TERMINAL)
+  expect(out.replace(/\n +/g, ' ')).toContain(`name ${name}, when 0 8 1,15 * MON-FRI America/New_York`)
+})
+
 it('shows how the last slots ended, with their reasons', async () => {
   await expect
     .poll(async () => {
@@ -44,9 +58,8 @@ it('shows how the last slots ended, with their reasons', async () => {
     })
     .toMatch(/last +\|x+/)
   const { out } = await folder.redrive(['schedule', 'show', 'often'])
-  expect(out).toMatch(
-    /^often: on\n {2}when +every 1s\n {2}task +report null\n {2}rules +catch up: last, overlap: skip\n/,
-  )
+  expect(out).toMatch(/^often: on\n {2}when +every 1s\n {2}task +report\n {2}rules +catch up: last, overlap: skip\n/)
+  expect(out).toMatch(/\n {12}\| ran, x overlapped\n/)
   expect(out).toMatch(/overlapped: the run often@\S+Z had not finished/)
   expect(await folder.redrive(['schedule', 'show', 'nope'])).toMatchObject({
     code: 1,

@@ -9,7 +9,7 @@ import { visible } from '../../terminal/visible.js'
 const COLUMNS = [
   { title: 'NAME', minWidth: NAME_WIDTH, isName: true },
   { title: 'STATE' },
-  { title: 'WHEN', minWidth: NAME_WIDTH },
+  { title: 'WHEN', minWidth: NAME_WIDTH, isName: true },
   { title: 'NEXT' },
   { title: 'TASK', minWidth: NAME_WIDTH, isMinor: true },
 ]
@@ -43,7 +43,8 @@ export function scheduleText(
   const facts = [
     `${name}: ${state}`,
     `  when      ${whenText(schedule)}`,
-    `  task      ${task.kind} ${task.payload}`,
+    `  task      ${task.kind}`,
+    ...(task.payload === 'null' ? [] : [`  payload   ${task.payload}`]),
     `  rules     catch up: ${catchUp}, overlap: ${overlap}`,
     `  source    ${source}${declared === null ? '' : ` at ${timestamp(declared.at)}`}, generation ${generation}`,
     ...next.map(({ at, local }, n) => `  ${n === 0 ? 'next' : '    '}      ${localText(local)} (${relative(at, now)})`),
@@ -51,11 +52,11 @@ export function scheduleText(
   ]
   if (slots.length === 0) return [...facts, '  no slot has ended yet'].map(visible).join('\n')
   const marks = slots.map(({ end }) => MARKS[end]).join('')
+  const indent = '            '
   return [
     ...facts.map(visible),
-    ...paragraph(marks, { width, indent: '            ' }).map((line, n) =>
-      n === 0 ? `  last${line.slice(6)}` : line,
-    ),
+    ...paragraph(marks, { width, indent }).map((line, n) => (n === 0 ? `  last${line.slice(6)}` : line)),
+    `${indent}${legend(slots)}`,
     ...reasons(slots).flatMap(text =>
       paragraph(text, { width: width - 2, indent: '    ' }).map((line, n) => (n === 0 ? line : `  ${line}`)),
     ),
@@ -78,6 +79,12 @@ function reasons(slots: readonly SlotView[]): string[] {
     const count = group.length === 1 ? '' : ` (${group.length} slots)`
     return [`${localText(local)}${span} ${end}${count}: ${reason}`]
   })
+}
+
+/** The meaning of the marks of these slots: `| ran, x overlapped` */
+function legend(slots: readonly SlotView[]): string {
+  const ends = [...new Set(slots.map(({ end }) => end))]
+  return ends.map(end => `${MARKS[end]} ${end}`).join(', ')
 }
 
 const MARKS: Readonly<Record<SlotView['end'], string>> = { ran: '|', skipped: '.', missed: '!', overlapped: 'x' }
