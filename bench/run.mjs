@@ -22,6 +22,7 @@ const SUITES = [
   'lists',
   'operations',
   'budgets',
+  'schedules',
   'worker-heap',
   'latency',
   'postgres',
