@@ -70,7 +70,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Shape Survey SweepReport Sweeper SweeperOptions SweeperSettings documentService expect openMongodbSource
     openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    BackfillPlan BudgetView Cancelled DiscardPlan Discarded Examination FailedQueue FailedQueues GroupExplanation
+    ArrangedTasks BackfillPlan BudgetView Cancelled DiscardPlan Discarded Examination FailedQueue FailedQueues GroupExplanation
     GroupNotFoundError GroupView LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
     OperationInterruptedError OperationNotFoundError OperationPlan OperationRecord Pruned Purged QueueBusyError
     RedrivePlan Redriven Refusal RegroupPreview ReprocessPlan Reprocessed RequeuePlan Requeued ResultFileError
@@ -79,9 +79,10 @@ const EXPORTS: Readonly<Record<string, string>> = {
     discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues findFailedQueue
     findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBudgets listGroups listLanes
     listSchedules listTasks listWorkers messageView openResultLog operationOutcome pauseSchedule planBackfill
-    planDiscard planOperation planRedrive planReprocess planRequeue previewRules pruneStore purgeFailedQueue
+    planDiscard planOperation planRedrive planReprocess planRequeue previewRules prioritizeTasks promoteTasks
+    pruneStore purgeFailedQueue
     redriveDeadLetters redriveWhenFixed removeSchedule reportRun reportYields reprocess requeueFailedQueue
-    resumeSchedule runOperation runSchedule runView setRates setSchedule startOperation startRequeue storeFigures
+    rescheduleTasks resumeSchedule runOperation runSchedule runView setRates setSchedule startOperation startRequeue storeFigures
     taskView undoOperation untilEmpty verify walkFailedQueue walkTasks why writeResults`,
   'redrive/notify': `
     Notification Notifier NotifyOptions Target notify slack webhook`,

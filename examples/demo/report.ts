@@ -19,6 +19,9 @@ const OUTCOMES: Readonly<Record<LedgerRow['outcome'], string>> = {
   discarded: 'no attempt: somebody gave it up for good',
   undone: 'no attempt: somebody took a redrive back',
   edited: 'no attempt: somebody changed its payload',
+  promoted: 'no attempt: somebody made it due',
+  rescheduled: 'no attempt: somebody gave it another time',
+  prioritized: 'no attempt: somebody gave it another priority',
   cancel_requested: 'no attempt: somebody asked to cancel it while it ran',
 }
 

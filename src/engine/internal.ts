@@ -32,7 +32,7 @@ export {
 } from './operations/next-payload.js'
 export { hasUnended, outstanding } from './operations/next-step.js'
 export type { OutsideBatch, OutsideTarget, OutsideWork } from './operations/outside-work.js'
-export { refusalOf } from './operations/refuse-member.js'
+export { ALREADY_DUE, refusalOf } from './operations/refuse-member.js'
 export { isLater, isSkip, Later, later, Skip, skip } from './outcomes.js'
 export { releaseOf } from './release.js'
 export type { RunFollower, RunNews } from './run-keeper.js'

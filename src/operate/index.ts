@@ -1,5 +1,6 @@
 export { eventIn } from '../event/internal.js'
 export { OperationNotFoundError, type OperationRecord } from '../store/internal.js'
+export { type ArrangedTasks, prioritizeTasks, promoteTasks, rescheduleTasks } from './arrange-tasks.js'
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'

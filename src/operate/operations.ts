@@ -7,6 +7,7 @@ import {
   checkNewOperation,
   checkPatch,
   contractOf,
+  isOnLiving,
   isWorker,
   type NewOperation,
   OperationNotFoundError,
@@ -221,6 +222,8 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
   patch: '',
   fromStep: '',
   forgetStep: '',
+  runAt: '',
+  priority: '',
   canary: '',
   stopAbove: '',
   perSecond: '',
@@ -272,7 +275,7 @@ async function isEmpty(store: Pick<StoreContract, 'list'>, act: TaskAct, selecti
   checkSelection(selection)
   if ('ids' in selection) return false
   const filter = 'filter' in selection ? selection.filter : {}
-  const statuses = act === 'cancel' ? (['waiting', 'running'] as const) : (['dead'] as const)
+  const statuses = isOnLiving(act) ? (['waiting', 'running'] as const) : (['dead'] as const)
   for (const status of statuses) {
     let after: string | undefined
     do {

@@ -236,12 +236,13 @@ export function* withHistory(task: TaskRecord, ledger: readonly LedgerRow[]): Ge
   const startOf = (row: LedgerRow | undefined) => (row === fresh ? task.startedAt : (row?.endedAt ?? task.submittedAt))
   let history: History = { attempts: 0, deferrals: 0, startedAt: startOf(undefined) }
   let latestStart = fresh === undefined ? history.startedAt : (rows[0]?.startedAt ?? history.startedAt)
-  for (const row of rows) {
+  for (const [index, row] of rows.entries()) {
     if (row.outcome === 'redriven') {
       history = { attempts: 0, deferrals: 0, losses: history.losses, startedAt: row.endedAt }
       latestStart = history.startedAt
       continue
     }
+    latestStart = startAfter(latestStart, row, rows.slice(index))
     yield { row, history: row.call === undefined ? history : { ...history, attempts: row.attempt - 1 }, latestStart }
     if (row.outcome === 'advanced') {
       history = { attempts: 0, deferrals: 0, startedAt: startOf(row) }
@@ -252,6 +253,12 @@ export function* withHistory(task: TaskRecord, ledger: readonly LedgerRow[]): Ge
     const decision = decisionOf(row)
     if (row.verdict !== undefined && decision !== undefined) history = advance(history, row.verdict, decision)
   }
+}
+
+/** With another time, the time to live of a task without an attempt begins then: no later than its next attempt. */
+function startAfter(latest: number, { outcome }: LedgerRow, rows: readonly LedgerRow[]): number {
+  if (outcome !== 'promoted' && outcome !== 'rescheduled') return latest
+  return rows.find(({ attempt }) => attempt > 0)?.startedAt ?? latest
 }
 
 /** A row shows no decision if the task was cancelled meanwhile, or if its dead letter went to another home. */

@@ -28,7 +28,7 @@ interface Situation extends TaskStanding {
   readonly workers: readonly WorkerRecord[]
   /** When its time to live ends, as the last worker that ran it declared it. */
   readonly expiresAt: number | undefined
-  /** The last row of its ledger. */
+  /** The last row of its ledger that says something about its time. */
   readonly last: LedgerRow | undefined
   /** The task that holds its lane, if that is another one. */
   readonly holder: FailedTask | undefined
@@ -98,7 +98,22 @@ async function situationOf(store: WhyStore, standing: TaskStanding): Promise<Sit
   )
   const { ttl } = (await declaredPolicy(store, lifetimes, task)) ?? {}
   const expiresAt = ttl === undefined ? undefined : task.startedAt + ttl
-  return { ...standing, rules, budgets: covering, workers, able, run, expiresAt, last: ledger.at(-1), holder, letter }
+  return {
+    ...standing,
+    rules,
+    budgets: covering,
+    workers,
+    able,
+    run,
+    expiresAt,
+    last: ledger.findLast(isAboutTime),
+    holder,
+    letter,
+  }
+}
+
+function isAboutTime({ outcome }: LedgerRow): boolean {
+  return outcome !== 'edited' && outcome !== 'prioritized'
 }
 
 function pausedRun({ run, rules, lane }: Situation) {
@@ -240,6 +255,11 @@ function notDue({ task, lane, last, now }: Situation) {
     case 'later':
       if (last.notes?.step !== undefined) return stepNotDue(last.notes.step, until, last, task)
       return { code: 'asked_for_later', text: `${until}: its handler asked to be called later.`, facts: { at: due } }
+    case 'rescheduled': {
+      const { worker: who, reason: why, endedAt } = last
+      const facts = { at: due, who, why: why ?? null, since: isoOrNull(endedAt) }
+      return { code: 'rescheduled', text: `${until}: it was rescheduled${byText({ who, why }, undefined)}.`, facts }
+    }
     default:
       return { code: 'scheduled', text: `${until}: it was enqueued for then.`, facts: { at: due } }
   }

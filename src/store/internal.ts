@@ -34,6 +34,7 @@ export type { Lifetime, LifetimeStore } from './contract/lifetime-store.js'
 export type { CountField, KindStats, PayloadPart, StoreStats, TaskCount } from './contract/list.js'
 export {
   AGES,
+  type ArrangingAct,
   type DeathsRow,
   type DocumentSet,
   type FixedRelease,
@@ -109,6 +110,7 @@ export { checkNewOperation, checkPatch } from './rules/operations/check-operatio
 export { OperationNotFoundError } from './rules/operations/errors.js'
 export { isLasting, isOutside, refuseLasting } from './rules/operations/operation-rules.js'
 export { lengthProblem, patchedPayload } from './rules/operations/patch-payload.js'
+export { isArranging, isOnLiving } from './rules/operator-acts.js'
 export { limitRecord, type OperatorRecord } from './rules/operator-record.js'
 export { ownValue } from './rules/own-value.js'
 export { recordRedrive } from './rules/redrive-record.js'

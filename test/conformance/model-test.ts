@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import type { ClaimedTask, GateChange, Settled, Settlement, StoreContract } from '../../src/store/internal.js'
+import type {
+  ClaimedTask,
+  GateChange,
+  NewOperation,
+  Settled,
+  Settlement,
+  StoreContract,
+} from '../../src/store/internal.js'
 import { assertFields, assertSame, groupOf, LEASE_MS, type StoreUnderTest, TIMED_OUT } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { payloadOf, StoreModel } from './model.js'
@@ -157,10 +164,14 @@ class ModelRun {
       }
       case 'act': {
         const expected = model.deadOf(step.kind)
-        const { id, moved } = await this.#act(step)
+        const { act, kind, patch, fromStep } = step
+        const { id, moved } = await this.#act({
+          act,
+          kind,
+          settings: { ...(patch && { patch }), ...(fromStep && { fromStep }) },
+        })
         if (moved.length > 0) this.#acts.unshift(id)
-        for (const one of expected) model[step.act](one, id, step.patch)
-        const { fromStep } = step
+        for (const one of expected) model[act](one, id, patch)
         if (fromStep !== undefined)
           for (const one of moved) {
             const task = model.tasks.get(one)
@@ -168,6 +179,18 @@ class ModelRun {
           }
         assertSame(moved, expected)
         return
+      }
+      case 'arrange': {
+        const { act, kind, priority } = step
+        const place = {
+          promote: { dueAt: model.now },
+          reschedule: { dueAt: model.now + step.dueInMs },
+          prioritize: { priority },
+        }
+        const settings = { promote: {}, reschedule: { runAt: model.now + step.dueInMs }, prioritize: { priority } }
+        const { id, moved } = await this.#act({ act, kind, settings: settings[act] })
+        if (moved.length > 0) this.#acts.unshift(id)
+        return assertSame(moved, model.arrange(act, kind, place[act], id))
       }
       case 'undo': {
         const [id] = chosen([step.pick], this.#acts.slice(0, 2))
@@ -206,15 +229,13 @@ class ModelRun {
   }
 
   /** Moves all members of an operation in one step, and stops it. */
-  async #act({ act, kind, patch, fromStep }: Act): Promise<{ readonly id: string; readonly moved: string[] }> {
+  async #act({ act, kind, settings }: Pick<NewOperation, 'act' | 'settings'> & { readonly kind: string }): Promise<{
+    readonly id: string
+    readonly moved: string[]
+  }> {
     const { operations } = this.#store
     const set = { filter: { kind }, until: await this.#store.now() }
-    const { id, progress } = await operations.create({
-      act,
-      set,
-      by: BY,
-      settings: { ...(patch && { patch }), ...(fromStep && { fromStep }) },
-    })
+    const { id, progress } = await operations.create({ act, set, by: BY, settings: settings ?? {} })
     const { token = '' } = (await operations.take(id, 'driver', LEASE_MS)) ?? {}
     const move = (await operations.members(id, { limit: 10_000 })).items.map(member => member.id)
     const step = await operations.step(id, token, { leaseMs: LEASE_MS, move, status: 'stopped', progress })
@@ -295,8 +316,6 @@ class ModelRun {
     return { id, token, outcome, attempt: { ...attempt, ...failed } }
   }
 }
-
-type Act = Extract<Operation, { readonly op: 'act' }>
 
 const BY = { who: 'ann', why: 'a bulk act' }
 

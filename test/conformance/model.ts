@@ -20,7 +20,7 @@ export interface ModelTask extends Lane {
   category: string
   value: string | undefined
   readonly id: string
-  readonly priority: number
+  priority: number
   readonly submittedAt: number
   status: TaskStatus
   changedAt: number
@@ -45,7 +45,12 @@ export interface ModelTask extends Lane {
   readonly steps: Map<string, boolean>
   /** The operation that moved it last, if that was the last redrive or discard, and its state before that. */
   moved: { readonly operation: string; readonly at: number; readonly before: DeadState } | undefined
+  /** The operation that changed its time or its priority last, while it waited, and what they were before. */
+  arranged: { readonly operation: string; readonly at: number; readonly before: Place } | undefined
 }
+
+/** The part of a waiting task that can be changed from outside. */
+type Place = Pick<ModelTask, 'dueAt' | 'priority'>
 
 /** The part of a dead letter that a redrive or a discard changes. */
 type DeadState = Pick<ModelTask, 'changedAt' | 'attempts' | 'deferrals' | 'n'>
@@ -63,6 +68,9 @@ interface ModelLane extends Lane {
 type ModelLimits = Required<Omit<LaneLimits, 'onDead'>> & { readonly onDead: 'block' | undefined }
 
 type LaneFilter = Partial<Lane> & { readonly kind: string }
+
+/** The rows that acts on waiting tasks leave on the ledger. */
+const ARRANGED = { promote: 'promoted', reschedule: 'rescheduled', prioritize: 'prioritized' } as const
 
 const NO_LIMITS: ModelLimits = { concurrency: Infinity, perSecond: Infinity, isOrdered: false, onDead: undefined }
 
@@ -132,7 +140,14 @@ export class StoreModel {
     if (this.tasks.has(id)) return false
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
     const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
-    const none = { run: undefined, advance: undefined, value: undefined, group: undefined, moved: undefined }
+    const none = {
+      run: undefined,
+      advance: undefined,
+      value: undefined,
+      group: undefined,
+      moved: undefined,
+      arranged: undefined,
+    }
     this.tasks.set(id, {
       ...task,
       ...none,
@@ -387,8 +402,55 @@ export class StoreModel {
     return [...this.tasks.values()].filter(task => task.kind === kind && task.status === 'dead').map(({ id }) => id)
   }
 
+  /** Changes the time or the priority of all tasks of a kind that wait. Returns the ids of those that it changed. */
+  arrange(
+    act: 'promote' | 'reschedule' | 'prioritize',
+    kind: string,
+    place: Partial<Place>,
+    operation: string,
+  ): string[] {
+    return [...this.tasks.values()]
+      .filter(task => task.kind === kind && task.status === 'waiting' && this.#arrange(task, place))
+      .map(task => {
+        const { dueAt, priority } = task
+        task.arranged = { operation, at: this.now, before: { dueAt, priority } }
+        Object.assign(task, place)
+        task.ledger.push(ARRANGED[act])
+        return task.id
+      })
+  }
+
+  /** Whether a waiting task can have another place. The head of an ordered lane can be made due, which ends its hold. */
+  #arrange(task: ModelTask, place: Partial<Place>): boolean {
+    const { dueAt = task.dueAt, priority = task.priority } = place
+    const isDueAnyway = Math.max(dueAt, task.dueAt) <= this.now
+    if (priority === task.priority && (dueAt === task.dueAt || isDueAnyway)) return false
+    const lane = this.lane(task)
+    if (!lane.limits.isOrdered) return true
+    if (priority !== task.priority || dueAt > this.now || task.ledger.at(-1) === 'deferred') return false
+    if (lane.heldBy === task.id) Object.assign(lane, { heldUntil: -Infinity, heldBy: undefined })
+    return true
+  }
+
+  /** Gives tasks the place back that they had before an operation changed it. Returns how many. */
+  #unarrange(operation: string): number {
+    const back = [...this.tasks.values()].filter(task => {
+      const { arranged, status, changedAt, ledger } = task
+      const isLast = Object.values(ARRANGED).some(outcome => outcome === ledger.at(-1))
+      if (arranged?.operation !== operation || status !== 'waiting' || changedAt > arranged.at || !isLast) return false
+      return this.#arrange(task, arranged.before)
+    })
+    for (const task of back) {
+      Object.assign(task, task.arranged?.before, { arranged: undefined })
+      task.ledger.push('undone')
+    }
+    return back.length
+  }
+
   /** Puts back what an operation has moved and nothing has touched since. Returns how many. */
   undo(operation: string): number {
+    if ([...this.tasks.values()].some(({ arranged }) => arranged?.operation === operation))
+      return this.#unarrange(operation)
     const back = [...this.tasks.values()].filter(({ moved, status, ledger, changedAt }) => {
       if (moved?.operation !== operation || changedAt !== moved.at) return false
       const last = ledger.at(-1)
@@ -410,13 +472,25 @@ export class StoreModel {
 
   /** Returns the fields that the store should report for a task. */
   expected(task: ModelTask): Partial<TaskRecord> {
-    const { status, category, value, dueAt, changedAt, attempts, deferrals, losses, group } = task
+    const { status, category, value, priority, dueAt, changedAt, attempts, deferrals, losses, group } = task
     const nextAttemptAt = status === 'waiting' ? dueAt : undefined
     const operation = task.moved?.operation
     const isBudgeted = task.budget === undefined ? undefined : true
     const counters = { attempts, deferrals, losses }
     const payload = payloadOf(task)
-    return { status, payload, category, value, changedAt, ...counters, group, nextAttemptAt, operation, isBudgeted }
+    return {
+      status,
+      payload,
+      category,
+      value,
+      priority,
+      changedAt,
+      ...counters,
+      group,
+      nextAttemptAt,
+      operation,
+      isBudgeted,
+    }
   }
 
   /** Moves all tasks of a group to another one. Returns their ids. */

@@ -43,6 +43,14 @@ export type Operation =
       readonly fromStep?: string | undefined
       readonly patch?: { readonly n: number | null } | undefined
     }
+  /** A bulk act on all tasks of a kind that wait; its time is counted from now. */
+  | {
+      readonly op: 'arrange'
+      readonly act: 'promote' | 'reschedule' | 'prioritize'
+      readonly kind: string
+      readonly dueInMs: number
+      readonly priority: number
+    }
   /** Puts back what one of the bulk acts has moved. */
   | { readonly op: 'undo'; readonly pick: number }
   | { readonly op: 'pause'; readonly lanes: Partial<Lane> & { readonly kind: string }; readonly isPaused: boolean }
@@ -211,6 +219,16 @@ export function operations(): fc.Arbitrary<Operation[]> {
         act: fc.constant('redrive' as const),
         kind,
         fromStep: fc.constantFrom('a', 'b'),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        op: op('arrange'),
+        act: fc.constantFrom('promote', 'reschedule', 'prioritize'),
+        kind,
+        dueInMs: fc.integer({ min: -500, max: 3000 }),
+        priority: fc.nat({ max: 1 }),
       }),
     },
     { weight: 3, arbitrary: fc.record({ op: op('undo'), pick }) },

@@ -1,5 +1,6 @@
 import { type ConformanceCase, casesOf } from '../../src/testing/conformance-case.js'
 import { ADVANCE } from './advance.js'
+import { ARRANGE } from './arrange.js'
 import { BUDGETS } from './budgets.js'
 import { BULK_ACTS } from './bulk-acts.js'
 import { CHECKS } from './checks.js'
@@ -65,6 +66,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,
   operations: BULK_ACTS,
+  'acts on tasks that wait': ARRANGE,
   'redrives with a patch': PATCHED_REDRIVES,
   'outside acts': OUTSIDE_ACTS,
   lists: LISTS,

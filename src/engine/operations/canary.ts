@@ -109,6 +109,16 @@ export function answerOf(
   return answerIn(ledger, fixedIn) ?? (isOpen ? 'pending' : 'replaced')
 }
 
+/** Rows that say nothing about an attempt, and after which it may still be made. */
+const NO_ANSWERS: ReadonlySet<LedgerRow['outcome']> = new Set([
+  'edited',
+  'promoted',
+  'rescheduled',
+  'prioritized',
+  'cancel_requested',
+  'later',
+])
+
 /** The answer that the ledger of a member has; `undefined` if it has none. */
 function answerIn(
   ledger: readonly LedgerRow[],
@@ -117,7 +127,7 @@ function answerIn(
   const moved = ledger.findLastIndex(({ outcome }) => outcome === 'redriven')
   const [first] = ledger.slice(moved + 1).filter(({ outcome, attempt, release }) => {
     const isOlder = fixedIn !== undefined && attempt > 0 && !hasFix(release, fixedIn)
-    const isNoAnswer = outcome === 'edited' || outcome === 'cancel_requested' || outcome === 'later'
+    const isNoAnswer = NO_ANSWERS.has(outcome)
     return !isNoAnswer && !isOlder
   })
   switch (first?.outcome) {
@@ -138,6 +148,9 @@ function answerIn(
     case 'discarded':
     case 'undone':
     case 'edited':
+    case 'promoted':
+    case 'rescheduled':
+    case 'prioritized':
     case 'cancel_requested':
       return 'replaced'
   }

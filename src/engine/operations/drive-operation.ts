@@ -1,4 +1,5 @@
 import {
+  isOnLiving,
   isOutside,
   isWorker,
   type OperationMember,
@@ -230,7 +231,9 @@ async function moveStep(store: DriveStore, operation: OperationRecord, limit: nu
   const page = await store.operations.members(id, { limit, after: progress.after })
   const { movable: members, refused } = await split(store, operation, page.items, facts)
   const move = new Set(members.map(member => member.id))
-  const ordered = new Map(members.filter(({ isOrdered }) => isOrdered).map(member => [laneOf(member), member]))
+  // Only dead letters make a queue again: tasks that have not ended keep their places.
+  const queued = isOnLiving(operation.act) ? [] : members.filter(({ isOrdered }) => isOrdered)
+  const ordered = new Map(queued.map(member => [laneOf(member), member]))
   for (const lane of ordered.values()) {
     // Those that are left alone are counted with their own page.
     const { movable } = await split(store, operation, await laneMembers(store, id, lane), facts)

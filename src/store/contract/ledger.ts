@@ -41,7 +41,7 @@ export interface AttemptEntry {
 
 /**
  * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven`,
- * `discarded`, `undone`, `edited` or `cancel_requested` row is not an attempt: its number is 0, its `worker` is the person
+ * `discarded`, `undone`, `edited`, `promoted`, `rescheduled`, `prioritized` or `cancel_requested` row is not an attempt: its number is 0, its `worker` is the person
  * who asked and its `reason` is why. So is the `cancelled` row of a task that was cancelled while it waited. A task that was
  * running has a `cancel_requested` row, and then the row of its attempt.
  */
@@ -67,16 +67,22 @@ export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
     | 'discarded'
     | 'undone'
     | 'edited'
+    | 'promoted'
+    | 'rescheduled'
+    | 'prioritized'
     | 'cancel_requested'
   /** The delay until the next attempt, if one follows. */
   readonly delayMs: number | undefined
   /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | undefined
-  /** The state that an operator's act replaced, so that it can be undone: with `redriven`, `discarded` and `edited` rows. */
+  /** The state that an operator's act replaced, so that it can be undone: with the rows of all acts but cancellations and undos. */
   readonly before?: Before | undefined
 }
 
-/** The part of a task that an operator's act replaces. An edit replaces the payload, a redrive the rest and, with a patch, the payload. */
+/**
+ * The part of a task that an operator's act replaces. An edit replaces the payload; a redrive the counters and errors and, with a
+ * patch, the payload; an act on a task that waits its time and priority.
+ */
 export interface Before {
   /** Failed attempts. */
   readonly attempts?: number | undefined
@@ -98,6 +104,12 @@ export interface Before {
   readonly reason?: string | undefined
   /** JSON text. */
   readonly payload?: string | undefined
+  /** When a task that waits was due. */
+  readonly nextAttemptAt?: number | undefined
+  /** The priority of a task that waits. */
+  readonly priority?: number | undefined
+  /** The operation that changed a task that waits. */
+  readonly operation?: string | undefined
 }
 
 /** The person who asked, and why: for the record. */

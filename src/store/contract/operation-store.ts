@@ -33,8 +33,14 @@ import type { Page, PageRequest, TaskFilter } from './list.js'
  * members that are not counted; the next one finds what is left. It is done with its last member.
  */
 
+/** The acts on tasks that wait: make them due, give them another time, or another priority. */
+export const ARRANGING_ACTS = ['promote', 'reschedule', 'prioritize'] as const
+
+/** An act on tasks that wait. */
+export type ArrangingAct = (typeof ARRANGING_ACTS)[number]
+
 /** The acts on tasks. */
-export const TASK_ACTS = ['redrive', 'discard', 'cancel'] as const
+export const TASK_ACTS = ['redrive', 'discard', 'cancel', ...ARRANGING_ACTS] as const
 
 /** An act on tasks. */
 export type TaskAct = (typeof TASK_ACTS)[number]
@@ -58,7 +64,7 @@ export type OperationStatus = (typeof OPERATION_STATUSES)[number]
 
 /**
  * Members that are tasks. With a filter: those that were dead by `until`, on the store's clock, and are since; for a
- * cancellation, those that were submitted by then and have not ended.
+ * cancellation and the acts on tasks that wait, those that were submitted by then and have not ended.
  */
 export type TaskSet =
   | { readonly ids: readonly string[] }
@@ -133,6 +139,10 @@ export interface OperationSettings {
    * must name the kind. Only a redrive has it.
    */
   readonly fixedIn?: FixedRelease
+  /** When the members are due. Only a reschedule has it, and must. */
+  readonly runAt?: number
+  /** The priority of the members. Only a prioritize has it, and must. */
+  readonly priority?: number
   /** How many members go first. Their first counted attempts decide whether the rest follows. */
   readonly canary?: number
   /**
@@ -241,7 +251,12 @@ export interface OperationMember extends Lane {
   readonly isOrdered: boolean
   /** Whether its lane is paused. */
   readonly isPaused: boolean
+  /** Where it stands; `undefined` if it is dead. */
+  readonly standing: LivingStanding | undefined
 }
+
+/** Where a task stands that has not ended: it runs, it waits and is due, or it waits for its time. */
+export type LivingStanding = 'running' | 'due' | 'not_due'
 
 /** The number of members of a set that agree in these fields. */
 export interface SurveyRow {
@@ -251,8 +266,12 @@ export interface SurveyRow {
   readonly category: string
   /** The code of the last verdict; `undefined` if there is none. */
   readonly errorCode: string | undefined
+  /** Whether their lane is ordered. */
+  readonly isOrdered: boolean
   /** Whether their lane is paused. */
   readonly isPaused: boolean
+  /** Where they stand; `undefined` if they are dead. */
+  readonly standing: LivingStanding | undefined
   /** How old their state is. */
   readonly age: Age
   /** How many there are. */
@@ -340,6 +359,7 @@ export interface OperationStore {
   /**
    * A page of the members that have not been moved: the oldest state first, or in the order of the ids given. With `lane`,
    * only those of that lane. Tasks to be cancelled come in no particular order, and leave the set with their cancellation.
+   * Those of the acts on tasks that wait come in the order of their ids; such a page may be empty, and not the last.
    * Members outside of the store are none of its business: the page is empty.
    */
   members(id: string, page: PageRequest & { readonly lane?: Lane }): Promise<Page<OperationMember>>
@@ -349,7 +369,8 @@ export interface OperationStore {
   deaths(id: string): Promise<readonly DeathsRow[]>
   /**
    * Puts members back as they were before the move, with their payload: redriven ones that wait and were neither run nor edited since, and
-   * discarded ones that are still kept. Items of runs stay, since their run counts them. Looks at a page of the members
+   * discarded ones that are still kept. Tasks that wait get their time and their priority back, unless they have run since or their
+   * lane is ordered. Items of runs that were dead stay, since their run counts them. Looks at a page of the members
    * that were moved. The operation must be stopped or done; a cancellation, a reset and a requeue cannot be undone. Each member that was put back
    * has an `undone` row in its ledger, and each page that put some back a record in the audit log.
    */
@@ -361,6 +382,9 @@ export const MOVED = {
   redrive: 'moved',
   discard: 'discarded',
   cancel: 'cancelled',
+  promote: 'promoted',
+  reschedule: 'rescheduled',
+  prioritize: 'prioritized',
   reset: 'reset',
   requeue: 'requeued',
 } as const satisfies Readonly<Record<OperationAct, string>>

@@ -1,11 +1,13 @@
 import type { Before, By } from '../contract/ledger.js'
 import type {
   DeathsRow,
+  LivingStanding,
   OperationAct,
   OperationMember,
   OperationTally,
   SurveyRow,
 } from '../contract/operation-store.js'
+import type { TaskRecord } from '../contract/task.js'
 import type {
   DeadPayload,
   LivingPage,
@@ -20,7 +22,7 @@ import { compareTexts, type TaskPlace } from '../rules/cursor.js'
 import { addTally } from '../rules/operations/member-tally.js'
 import { NO_TALLY } from '../rules/operations/operation-rules.js'
 import { ageOf, undonePage } from '../rules/operations/set.js'
-import { isActedOn, isAsMoved } from '../rules/operator-acts.js'
+import { isActedOn, isAsMoved, isOnLiving } from '../rules/operator-acts.js'
 import { isMeant } from './list.js'
 import { keepOriginal, type MemoryTask, standingOf } from './task.js'
 import type { MemoryTasks } from './tasks.js'
@@ -58,14 +60,14 @@ export class MemoryOperations implements OperationPort {
 
   namedMembers(act: OperationAct, ids: readonly string[], until: number): NamedMember[] {
     return this.#named(ids).flatMap(task => {
-      const isIn = isActedOn(act, living(task)) && (act === 'cancel' || task.record.changedAt <= until)
-      return isIn ? { ...memberOf(task), errorCode: task.record.errorCode } : []
+      const isIn = isActedOn(act, living(task)) && (isOnLiving(act) || task.record.changedAt <= until)
+      return isIn ? { ...memberOf(task, this.#tasks.now()), errorCode: task.record.errorCode } : []
     })
   }
 
   members(act: OperationAct, scope: MemberScope, after: TaskPlace, limit: number): OperationMember[] {
     return this.#inSet(act, scope)
-      .map(memberOf)
+      .map(task => memberOf(task, this.#tasks.now()))
       .sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
       .filter(({ id, changedAt }) => {
         return changedAt > after.changedAt || (changedAt === after.changedAt && compareTexts(id, after.id) > 0)
@@ -75,7 +77,7 @@ export class MemoryOperations implements OperationPort {
 
   living(scope: MemberScope, after: string, upTo: number): LivingPage {
     const found = this.#inSet('cancel', scope)
-      .map(memberOf)
+      .map(task => memberOf(task, this.#tasks.now()))
       .filter(({ id }) => compareTexts(id, after) > 0)
       .sort((a, b) => compareTexts(a.id, b.id))
     const members = found.slice(0, upTo)
@@ -85,8 +87,10 @@ export class MemoryOperations implements OperationPort {
 
   survey(act: OperationAct, scope: MemberScope): SurveyRow[] {
     const now = this.#tasks.now()
-    return this.#inSet(act, scope).map(({ record: { kind, category, errorCode, changedAt }, lane: { isPaused } }) => {
-      return { kind, category, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
+    return this.#inSet(act, scope).map(task => {
+      const { kind, category, isOrdered, isPaused, standing } = memberOf(task, now)
+      const { errorCode, changedAt } = task.record
+      return { kind, category, errorCode, isOrdered, isPaused, standing, age: ageOf(changedAt, now), count: 1 }
     })
   }
 
@@ -111,7 +115,7 @@ export class MemoryOperations implements OperationPort {
   /** The tasks that a set has now. */
   #inSet(act: OperationAct, { filter, until }: MemberScope): MemoryTask[] {
     return [...this.#tasks.tasks.values()].filter(task => {
-      const since = act === 'cancel' ? task.record.submittedAt : task.record.changedAt
+      const since = isOnLiving(act) ? task.record.submittedAt : task.record.changedAt
       return isActedOn(act, living(task)) && since <= until && isMeant(filter, task.record)
     })
   }
@@ -125,8 +129,15 @@ function living({ record: { status }, isToBeCancelled }: MemoryTask) {
   return { status, isToBeCancelled }
 }
 
-function memberOf({ record: { id, kind, category, key, changedAt }, lane }: MemoryTask): OperationMember {
-  return { id, kind, category, key, changedAt, isOrdered: lane.isOrdered, isPaused: lane.isPaused }
+function memberOf({ record, lane: { isOrdered, isPaused } }: MemoryTask, now: number): OperationMember {
+  const { id, kind, category, key, changedAt } = record
+  return { id, kind, category, key, changedAt, isOrdered, isPaused, standing: standingIn(record, now) }
+}
+
+function standingIn({ status, nextAttemptAt = 0 }: TaskRecord, now: number): LivingStanding | undefined {
+  if (status === 'running') return 'running'
+  if (status !== 'waiting') return undefined
+  return nextAttemptAt <= now ? 'due' : 'not_due'
 }
 
 function deathsOf(tasks: MemoryTasks, id: string): DeathsRow[] {

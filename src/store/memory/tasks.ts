@@ -16,6 +16,7 @@ import {
   EXPIRED,
   runsAlone,
 } from '../rules/after-settlement.js'
+import { type ArrangedAs, type Arrangement, arranged, arrangedRow } from '../rules/arrange.js'
 import { isCovering } from '../rules/budgets/claim-gates.js'
 import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
 import type { TaskPlace } from '../rules/cursor.js'
@@ -156,6 +157,34 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
       return true
     })
     return expired.map(({ id }) => id)
+  }
+
+  arrange(tasks: readonly Arrangement[], as: ArrangedAs, by: By, now: number, operation: string | undefined): string[] {
+    return tasks.flatMap(wanted => {
+      const task = this.tasks.get(wanted.id)
+      return task !== undefined && this.#arrange(task, wanted, as, by, now, operation) ? wanted.id : []
+    })
+  }
+
+  #arrange(
+    task: MemoryTask,
+    wanted: Arrangement,
+    as: ArrangedAs,
+    by: By,
+    now: number,
+    operation: string | undefined,
+  ): boolean {
+    const { record, lane } = task
+    if (record.status !== 'waiting') return false
+    const isDeferred = task.ledger.at(-1)?.outcome === 'deferred'
+    const before = { ...record, nextAttemptAt: record.nextAttemptAt ?? now, isOrdered: lane.isOrdered, isDeferred }
+    const after = arranged(before, wanted, now)
+    if (after === undefined) return false
+    const changed = this.#replace(task, { record: { ...record, ...after } })
+    writeLedger(changed, arrangedRow(as, before, by, now, operation), undefined)
+    lane.freeHead(record.id)
+    this.queue.add(changed, now, false)
+    return true
   }
 
   edit(id: string, payload: string, by: By, now: number): boolean {

@@ -57,7 +57,7 @@ export interface OperationPort {
   namedMembers(act: OperationAct, ids: readonly string[], until: number): readonly NamedMember[]
   /** Members behind a place, oldest state first; tasks to be cancelled in no particular order, and from no place. */
   members(act: OperationAct, scope: MemberScope, after: TaskPlace, limit: number): readonly OperationMember[]
-  /** Members to be cancelled among this many tasks behind an id. */
+  /** Members that have not ended among this many tasks behind an id. */
   living(scope: MemberScope, after: string, upTo: number): LivingPage
   /** Counts members, by rows that may agree. */
   survey(act: OperationAct, scope: MemberScope): readonly SurveyRow[]

@@ -1,5 +1,6 @@
 import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
+import type { ArrangedAs, Arrangement } from '../rules/arrange.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 
@@ -42,6 +43,17 @@ export interface TaskPort {
   cancel(ids: readonly string[], by: By | undefined, now: number): string[]
   /** Gives up waiting tasks that have not changed since, without an attempt, but for those in paused lanes. Returns their ids. */
   expire(tasks: readonly TaskPlace[], now: number): string[]
+  /**
+   * Changes when tasks that wait are due, and their priority, as `arranged` says, each on record. Leaves all others alone. Returns the
+   * ids that it changed.
+   */
+  arrange(
+    tasks: readonly Arrangement[],
+    as: ArrangedAs,
+    by: By,
+    now: number,
+    operation: string | undefined,
+  ): readonly string[]
   /** Replaces the payload of a task that waits or is dead and is no item. Returns whether there was one. */
   edit(id: string, payload: string, by: By, now: number): boolean
   /** Those tasks that wait or run. */

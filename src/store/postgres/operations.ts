@@ -3,6 +3,7 @@ import type { By } from '../contract/ledger.js'
 import {
   AGES,
   type DeathsRow,
+  type LivingStanding,
   type OperationAct,
   type OperationMember,
   type OperationTally,
@@ -22,6 +23,7 @@ import type { Promised } from '../port/steps.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import { NO_TALLY } from '../rules/operations/operation-rules.js'
 import { AGE_LIMITS_MS } from '../rules/operations/set.js'
+import { isOnLiving } from '../rules/operator-acts.js'
 import { int4, type Sql } from './database.js'
 import { byValues, storable, stored } from './text.js'
 
@@ -46,6 +48,7 @@ interface MemberRow extends LaneColumns {
   readonly id: string
   readonly changed_at: number
   readonly error_code: string | null
+  readonly standing: LivingStanding | null
 }
 
 /** Tasks as `lock_payloads` gives them. */
@@ -60,6 +63,13 @@ interface MemberColumns {
   readonly times: readonly number[]
   readonly lanes: readonly number[]
   readonly known: readonly (LaneColumns & { readonly id: number })[]
+}
+
+/** Members that have not ended: `standings` has a place for each. */
+interface LivingColumns {
+  readonly next: string | null
+  readonly members: MemberColumns
+  readonly standings: readonly LivingStanding[]
 }
 
 /** The primitives of operations on PostgreSQL. */
@@ -95,12 +105,19 @@ export class PostgresOperationPort implements Promised<OperationPort> {
   }
 
   async namedMembers(act: OperationAct, ids: readonly string[], until: number): Promise<NamedMember[]> {
-    const rows = (await this.#sql.query(namedMembers(act), [ids, until])) as MemberRow[]
+    const { query, at } = this.#sql
+    const rows = (await query(isOnLiving(act) ? NAMED_LIVING : NAMED_DEAD, [
+      ids,
+      isOnLiving(act) ? at : until,
+    ])) as MemberRow[]
     const named = new Map(rows.map(row => [row.id, row]))
     return ids.flatMap(id => {
       const row = named.get(id)
       if (row === undefined) return []
-      return { ...memberOf(id, row, Number(row.changed_at)), errorCode: stored(row.error_code ?? undefined) }
+      return {
+        ...memberOf(id, row, Number(row.changed_at), row.standing ?? undefined),
+        errorCode: stored(row.error_code ?? undefined),
+      }
     })
   }
 
@@ -113,7 +130,7 @@ export class PostgresOperationPort implements Promised<OperationPort> {
     const { call } = this.#sql
     const [kind, category, key, error, group] = scopeOf(filter)
     const lanes = [kind, category, key, error]
-    if (act === 'cancel') return members(await call('living_members', [...lanes, group, until, int4(limit)]))
+    if (isOnLiving(act)) return members(await call('living_members', [...lanes, group, until, int4(limit)]))
     const page = [until, after.changedAt, after.id, int4(limit)]
     return members(
       group === null
@@ -123,9 +140,11 @@ export class PostgresOperationPort implements Promised<OperationPort> {
   }
 
   async living({ filter, until }: MemberScope, after: string, upTo: number): Promise<LivingPage> {
-    const answer = await this.#sql.call('living_from', [...scopeOf(filter), until, after, int4(upTo)])
-    const { next, members } = JSON.parse(String(answer)) as { next: string | null; members: MemberColumns }
-    return next === null ? { members: membersOf(members) } : { members: membersOf(members), next }
+    const { call, at } = this.#sql
+    const answer = await call('living_from', [...scopeOf(filter), until, after, int4(upTo), at])
+    const { next, members, standings } = JSON.parse(String(answer)) as LivingColumns
+    const found = membersOf(members, standings)
+    return next === null ? { members: found } : { members: found, next }
   }
 
   async survey(act: OperationAct, scope: MemberScope): Promise<SurveyRow[]> {
@@ -133,9 +152,10 @@ export class PostgresOperationPort implements Promised<OperationPort> {
     const [facts] = (await query(FACTS, [at])) as SurveyFacts[]
     const values = [...scopeOf(scope.filter), scope.until, facts?.now]
     const rows = (await query(surveyOf(act, scope, facts), values)) as SurveyedRow[]
-    return rows.map(({ kind, category, error_code, paused, age, count }) => {
-      const errorCode = stored(error_code ?? undefined)
-      return { kind, category, errorCode, isPaused: paused, age: AGES[Number(age)] ?? 'older', count: Number(count) }
+    return rows.map(({ kind, category, error_code, ordered, paused, standing, age, count }) => {
+      const facts = { errorCode: stored(error_code ?? undefined), standing: standing ?? undefined }
+      const lane = { isOrdered: ordered, isPaused: paused }
+      return { kind, category, ...facts, ...lane, age: AGES[Number(age)] ?? 'older', count: Number(count) }
     })
   }
 
@@ -158,11 +178,14 @@ function members(answer: unknown): OperationMember[] {
   return membersOf(JSON.parse(String(answer)) as MemberColumns)
 }
 
-function membersOf({ ids, times, lanes, known }: MemberColumns): OperationMember[] {
+function membersOf(
+  { ids, times, lanes, known }: MemberColumns,
+  standings: readonly LivingStanding[] = [],
+): OperationMember[] {
   const byId = new Map(known.map(lane => [lane.id, lane]))
   return ids.flatMap((id, index) => {
     const lane = byId.get(lanes[index] ?? 0)
-    return lane === undefined ? [] : memberOf(id, lane, times[index] ?? 0)
+    return lane === undefined ? [] : memberOf(id, lane, times[index] ?? 0, standings[index])
   })
 }
 
@@ -170,8 +193,9 @@ function memberOf(
   id: string,
   { kind, category, key, ordered, paused }: LaneColumns,
   changedAt: number,
+  standing: LivingStanding | undefined,
 ): OperationMember {
-  return { id, kind, category, key, changedAt, isOrdered: ordered, isPaused: paused }
+  return { id, kind, category, key, changedAt, isOrdered: ordered, isPaused: paused, standing }
 }
 
 /** The number of the age limits that a state has passed. Counts come as text. */
@@ -179,7 +203,9 @@ interface SurveyedRow {
   readonly kind: string
   readonly category: string
   readonly error_code: string | null
+  readonly ordered: boolean
   readonly paused: boolean
+  readonly standing: LivingStanding | null
   readonly age: number
   readonly count: string
 }
@@ -203,19 +229,20 @@ const PASSED_AGES = AGE_LIMITS_MS.map(limit => `($7::bigint - task.changed_at >=
  * All members are looked at, so the planner is free to join them as it likes. They are counted by lane first: there are far
  * fewer lanes to be joined than tasks.
  */
-function survey(from: string, condition: string, since: string): string {
+function survey(from: string, condition: string, since: string, standing = 'NULL'): string {
   return /* sql */ `
-    SELECT lane.kind, lane.category, counted.error_code, lane.paused, counted.age, sum(counted.count) AS count
+    SELECT lane.kind, lane.category, counted.error_code, lane.ordered, lane.paused, counted.standing, counted.age,
+      sum(counted.count) AS count
     FROM (
-      SELECT task.lane, task.error_code, ${PASSED_AGES} AS age, count(*) AS count
+      SELECT task.lane, task.error_code, ${standing} AS standing, ${PASSED_AGES} AS age, count(*) AS count
       FROM ${from}
       WHERE ${condition} AND ${since} <= $6 AND ($4::text IS NULL OR task.error_code = $4)
         AND ($5::text IS NULL OR task.failure_group = $5)
-      GROUP BY 1, 2, 3
+      GROUP BY 1, 2, 3, 4
     ) AS counted JOIN redrive.lane ON lane.id = counted.lane
     WHERE ($1::text IS NULL OR lane.kind = $1) AND ($2::text IS NULL OR lane.category = $2)
       AND ($3::text IS NULL OR lane.key = $3)
-    GROUP BY 1, 2, 3, 4, 5`
+    GROUP BY 1, 2, 3, 4, 5, 6, 7`
 }
 
 interface SurveyFacts {
@@ -230,7 +257,7 @@ const FACTS = /* sql */ `
   FROM redrive.tally`
 
 function surveyOf(act: OperationAct, { filter }: MemberScope, facts: SurveyFacts | undefined): string {
-  if (act === 'cancel') return SURVEY_LIVING
+  if (isOnLiving(act)) return SURVEY_LIVING
   if (filter.group !== undefined) return SURVEY_GROUP
   return facts?.is_dead_many === true ? SURVEY_MANY_DEAD : SURVEY_DEAD
 }
@@ -254,22 +281,29 @@ const SURVEY_DEAD = survey(
 const SURVEY_LIVING = survey(
   /* sql */ `
     (
-      SELECT waiting.task AS id, NULL::int AS round FROM redrive.waiting
+      SELECT waiting.task AS id, NULL::int AS round, waiting.next_at FROM redrive.waiting
       UNION ALL
-      SELECT one.id, one.round FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
+      SELECT one.id, one.round, NULL FROM redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
     ) AS living
     JOIN redrive.task ON task.id = living.id AND task.round = coalesce(living.round, task.round)`,
   IS_LIVING,
   'task.submitted_at',
+  'redrive.standing_in(living.next_at, $7)',
 )
 
-function namedMembers(act: OperationAct): string {
-  return /* sql */ `
-    SELECT task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused,
-      task.error_code
-    FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
-    WHERE task.id = ANY ($1::text[]) AND ${act === 'cancel' ? `${IS_LIVING} AND $2::bigint IS NOT NULL` : `${IS_DEAD} AND task.changed_at <= $2`}`
-}
+const NAMED = /* sql */ `
+  SELECT task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused, task.error_code`
+
+const NAMED_DEAD = /* sql */ `
+  ${NAMED}, NULL AS standing
+  FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+  WHERE task.id = ANY ($1::text[]) AND ${IS_DEAD} AND task.changed_at <= $2`
+
+const NAMED_LIVING = /* sql */ `
+  ${NAMED}, redrive.standing_in(queued.next_at, redrive.now_ms($2)) AS standing
+  FROM redrive.task JOIN redrive.lane ON lane.id = task.lane
+  LEFT JOIN LATERAL (SELECT * FROM redrive.waiting_of(task) OFFSET 0) AS queued ON true
+  WHERE task.id = ANY ($1::text[]) AND ${IS_LIVING}`
 
 const DEATHS = /* sql */ `
   SELECT lane.kind, task.error_code, task.failure_group, count(*) AS count

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'da124eebc443aacf80396a82118c0850b232ef4a560ab8dbba3846c39fb88fee',
+  1: '72e405b2e87aa24f0ea628ef994abe3274e9e7d3cc2dd665e25f0d8e3625776d',
 }
 
 const MAX_LINES = 60

@@ -2,6 +2,7 @@ import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
 import type { Promised } from '../port/steps.js'
 import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
+import type { ArrangedAs, Arrangement } from '../rules/arrange.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
@@ -39,6 +40,22 @@ export class PostgresTaskPort implements Promised<TaskPort> {
     const ids = tasks.map(({ id }) => id)
     const times = tasks.map(({ changedAt }) => changedAt)
     return inOrder(ids, await this.#sql.call('expire', [ids, times, this.#sql.at]))
+  }
+
+  async arrange(
+    tasks: readonly Arrangement[],
+    as: ArrangedAs,
+    by: By,
+    _: number,
+    operation: string | undefined,
+  ): Promise<string[]> {
+    if (tasks.length === 0) return []
+    const ids = tasks.map(({ id }) => id)
+    const due = tasks.map(({ runAt }) => (runAt === undefined ? null : Math.ceil(runAt)))
+    const priorities = tasks.map(({ priority }) => priority ?? null)
+    const starts = tasks.map(({ startedAt }) => startedAt ?? null)
+    const act = [as, ...byValues(by), operation ?? null]
+    return inOrder(ids, await this.#sql.call('arrange', [ids, due, priorities, starts, ...act, this.#sql.at]))
   }
 
   async edit(id: string, payload: string, by: By): Promise<boolean> {

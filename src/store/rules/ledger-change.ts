@@ -73,7 +73,16 @@ export function decided(outcome: Outcome, entry: AttemptEntry | undefined): Ledg
 
 /** Appends an operator's act: who asked, why, and what it replaces. */
 export function acted(
-  outcome: 'redriven' | 'cancelled' | 'discarded' | 'undone' | 'edited' | 'cancel_requested',
+  outcome:
+    | 'redriven'
+    | 'cancelled'
+    | 'discarded'
+    | 'undone'
+    | 'edited'
+    | 'promoted'
+    | 'rescheduled'
+    | 'prioritized'
+    | 'cancel_requested',
   { who, why }: By,
   now: number,
   before?: Before,

@@ -1,4 +1,4 @@
-import type { OperationAct } from '../contract/operation-store.js'
+import { ARRANGING_ACTS, type ArrangingAct, type OperationAct } from '../contract/operation-store.js'
 import type { TaskStatus } from '../contract/task.js'
 import type { PartOfOperation } from './operations/operation-rules.js'
 
@@ -20,9 +20,19 @@ export function cancellationOf({ status, isToBeCancelled }: Living): 'cancelled'
   return status === 'running' ? 'cancel_requested' : undefined
 }
 
-/** Whether an act could change a task now. */
+/** Whether an act changes when a waiting task is due, or its priority. */
+export function isArranging(act: OperationAct): act is ArrangingAct {
+  return ARRANGING_ACTS.some(each => each === act)
+}
+
+/** Whether an act is on tasks that have not ended. */
+export function isOnLiving(act: OperationAct): boolean {
+  return act === 'cancel' || isArranging(act)
+}
+
+/** Whether a task is in the set of an act now. */
 export function isActedOn(act: OperationAct, task: Living): boolean {
-  return act === 'cancel' ? cancellationOf(task) !== undefined : task.status === 'dead'
+  return isOnLiving(act) ? cancellationOf(task) !== undefined : task.status === 'dead'
 }
 
 /**

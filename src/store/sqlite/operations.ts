@@ -21,7 +21,7 @@ import { afterUndo } from '../rules/after-settlement.js'
 import { compareTexts, type TaskPlace } from '../rules/cursor.js'
 import { NO_TALLY } from '../rules/operations/operation-rules.js'
 import { undonePage } from '../rules/operations/set.js'
-import { isActedOn, isAsMoved } from '../rules/operator-acts.js'
+import { isActedOn, isAsMoved, isOnLiving } from '../rules/operator-acts.js'
 import { hasItems } from '../rules/runs/items.js'
 import { statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
@@ -70,17 +70,18 @@ export class SqliteOperationPort implements OperationPort {
   }
 
   namedMembers(act: OperationAct, ids: readonly string[], until: number): NamedMember[] {
+    const now = this.#now()
     return ids.flatMap(id => {
-      const row = this.#operations.named.get(id)
+      const row = this.#operations.named.get({ id, now })
       if (row === undefined) return []
       const living = { status: statusOf(row.state), isToBeCancelled: row.cancel_requested === 1 }
-      const isIn = isActedOn(act, living) && (act === 'cancel' || row.changed_at <= until)
+      const isIn = isActedOn(act, living) && (isOnLiving(act) || row.changed_at <= until)
       return isIn ? { ...memberOf(row), errorCode: row.error_code ?? undefined } : []
     })
   }
 
   members(act: OperationAct, { filter, until }: MemberScope, place: TaskPlace, limit: number): OperationMember[] {
-    const scope = { ...scopeOf(filter, until), at: place.changedAt, id: place.id, limit }
+    const scope = { ...scopeOf(filter, until), now: this.#now(), at: place.changedAt, id: place.id, limit }
     const reads = memberReads(this.#operations, act, filter)
     const rows = reads.flatMap(statement => statement.all(scope).map(memberOf))
     return rows.sort((a, b) => a.changedAt - b.changedAt || compareTexts(a.id, b.id))
@@ -88,7 +89,12 @@ export class SqliteOperationPort implements OperationPort {
 
   living({ filter, until }: MemberScope, after: string, upTo: number): LivingPage {
     const { last, count } = this.#operations.lastOf.get({ after, up_to: upTo }) ?? { last: null, count: 0 }
-    const rows = this.#operations.livingUpTo.all({ ...scopeOf(filter, until), after, last: last ?? '' })
+    const rows = this.#operations.livingUpTo.all({
+      ...scopeOf(filter, until),
+      now: this.#now(),
+      after,
+      last: last ?? '',
+    })
     const members = rows.map(memberOf)
     return count < upTo || last === null ? { members } : { members, next: last }
   }
@@ -96,9 +102,10 @@ export class SqliteOperationPort implements OperationPort {
   survey(act: OperationAct, { filter, until }: MemberScope): SurveyRow[] {
     const scope = { ...scopeOf(filter, until), now: this.#now() }
     const rows = surveys(this.#operations, act, filter).flatMap(statement => statement.all(scope))
-    return rows.map(({ kind, category, error_code, paused, age, count }) => {
-      const errorCode = error_code ?? undefined
-      return { kind, category, errorCode, isPaused: paused === 1, age: AGES[age] ?? 'older', count }
+    return rows.map(({ kind, category, error_code, ordered, paused, standing, age, count }) => {
+      const lane = { isOrdered: ordered === 1, isPaused: paused === 1 }
+      const facts = { errorCode: error_code ?? undefined, standing: standing ?? undefined, age: AGES[age] ?? 'older' }
+      return { kind, category, ...lane, ...facts, count }
     })
   }
 
@@ -141,19 +148,20 @@ function restore(
 
 function memberReads(statements: OperationStatements, act: OperationAct, { errorCode, group }: ColumnFilter) {
   const { living, dead, deadByError, deadInGroup } = statements
-  if (act === 'cancel') return living
+  if (isOnLiving(act)) return living
   if (group !== undefined) return deadInGroup
   return errorCode === undefined ? dead : deadByError
 }
 
 function surveys(statements: OperationStatements, act: OperationAct, { group }: ColumnFilter) {
   const { surveyLiving, surveyDead, surveyGroup } = statements
-  if (act === 'cancel') return surveyLiving
+  if (isOnLiving(act)) return surveyLiving
   return group === undefined ? surveyDead : surveyGroup
 }
 
-function memberOf({ id, kind, category, key, changed_at, ordered, paused }: MemberRow): OperationMember {
-  return { id, kind, category, key, changedAt: changed_at, isOrdered: ordered === 1, isPaused: paused === 1 }
+function memberOf({ id, kind, category, key, changed_at, ordered, paused, standing }: MemberRow): OperationMember {
+  const facts = { isOrdered: ordered === 1, isPaused: paused === 1, standing: standing ?? undefined }
+  return { id, kind, category, key, changedAt: changed_at, ...facts }
 }
 
 function scopeOf({ kind, category, key, errorCode, group }: ColumnFilter, until: number) {

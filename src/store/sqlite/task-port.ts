@@ -1,9 +1,11 @@
 import type { By } from '../contract/ledger.js'
 import type { NewTask } from '../contract/task.js'
 import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
+import type { ArrangedAs, Arrangement } from '../rules/arrange.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { mayBeItem } from '../rules/runs/items.js'
+import { arrange } from './arrange.js'
 import { enqueue } from './enqueue.js'
 import { cancel, deadAmong, discard, edit, expire, redrive } from './operators.js'
 import type { SqliteParts } from './port.js'
@@ -36,6 +38,10 @@ export class SqliteTaskPort implements TaskPort {
 
   expire(tasks: readonly TaskPlace[], now: number): string[] {
     return expire(this.#parts.statements, tasks, now)
+  }
+
+  arrange(tasks: readonly Arrangement[], as: ArrangedAs, by: By, now: number, operation: string | undefined): string[] {
+    return arrange(this.#parts.statements, tasks, as, by, now, operation)
   }
 
   edit(id: string, payload: string, by: By, now: number): boolean {

@@ -1,25 +1,27 @@
 import type { Lane } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
 import type { Page, PageRequest } from '../contract/list.js'
-import type {
-  DeathsRow,
-  NewOperation,
-  OperationAct,
-  OperationMember,
-  OperationRecord,
-  OperationSettings,
-  OperationStep,
-  OperationStore,
-  OperationTally,
-  PayloadEdit,
-  PayloadPatch,
-  SurveyRow,
-  TakenOperation,
-  TaskSet,
+import {
+  type DeathsRow,
+  MOVED,
+  type NewOperation,
+  type OperationAct,
+  type OperationMember,
+  type OperationRecord,
+  type OperationSettings,
+  type OperationStep,
+  type OperationStore,
+  type OperationTally,
+  type PayloadEdit,
+  type PayloadPatch,
+  type SurveyRow,
+  type TakenOperation,
+  type TaskSet,
 } from '../contract/operation-store.js'
 import type { ForgottenSteps } from '../contract/step.js'
 import type { RecordPlace, StoredRecord } from '../port/record-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
+import { arrangementOf } from '../rules/arrange.js'
 import { checkBeat, checkName, checkPage, checkPerson } from '../rules/check.js'
 import { NEWEST, OLDEST, pageByTime, taskPlace } from '../rules/cursor.js'
 import { checkNewOperation, checkSet } from '../rules/operations/check-operation.js'
@@ -40,8 +42,10 @@ import {
 import { patchedPayload } from '../rules/operations/patch-payload.js'
 import { memberPage, namedPage, surveyed } from '../rules/operations/set.js'
 import { changing, creation, leasing, stepping, type Transition, undoing } from '../rules/operations/transitions.js'
+import { isArranging } from '../rules/operator-acts.js'
+import { restoreArranged } from './arrange.js'
 import { cancelTasks, redriveTasks } from './runs.js'
-import { membersContaining, partsOf, surveyContaining, surveyNamed } from './search.js'
+import { livingMembers, membersContaining, partsOf, surveyContaining, surveyNamed } from './search.js'
 
 /** The type of their records. */
 const OPERATION = 'operation'
@@ -144,6 +148,7 @@ export class Operations implements OperationStore {
       const { columns, part } = partsOf({ ...set.filter, ...lane })
       const scope = { filter: columns, until: set.until }
       if (part !== undefined) return yield* membersContaining(tx, act, scope, part, { limit, after })
+      if (isArranging(act)) return yield* livingMembers(tx, scope, { limit, after })
       const place = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
       return memberPage(act, yield* tx.operations.members(act, scope, place, limit + 1), { limit, after })
     })
@@ -177,7 +182,8 @@ export class Operations implements OperationStore {
     checkPerson(by)
     return this.#change(id, function* (tx, { state, tally, now }) {
       refuseUndo(state)
-      const restored = yield* tx.operations.restore(id, after, limit, by, now)
+      const restore = isArranging(state.act) ? restoreArranged(tx, id, after, limit, by, now) : undefined
+      const restored = yield* restore ?? tx.operations.restore(id, after, limit, by, now)
       yield* save(tx, undoing(state, restored.undone, by, now), tally, now)
       return restored
     })
@@ -254,6 +260,13 @@ function* act(tx: Tx, state: OperationState, { move: ids = [], edits }: Operatio
       return yield* tx.tasks.discard(ids, by, now, part)
     case 'cancel':
       return yield* cancelTasks(tx, ids, by, now)
+    case 'promote':
+    case 'reschedule':
+    case 'prioritize': {
+      const wanted = arrangementOf(state.act, state.settings, now)
+      const tasks = [...new Set(ids)].map(id => ({ id, ...wanted }))
+      return [...(yield* tx.tasks.arrange(tasks, MOVED[state.act], by, now, state.id))]
+    }
     case 'reset':
     case 'requeue':
       return []

@@ -9,6 +9,7 @@ import { addUp } from '../rules/count-by.js'
 import { cursorAt, OLDEST, pageByTime, type TaskPlace, taskPlace } from '../rules/cursor.js'
 import { objectText } from '../rules/json-object.js'
 import { ageOf, surveyed } from '../rules/operations/set.js'
+import { isOnLiving } from '../rules/operator-acts.js'
 
 /**
  * Searches for tasks by their payloads, which have no index. A store finds tasks by their columns, in its order, and then
@@ -117,6 +118,21 @@ function* countPage(
   return { counts: addUp(counts, fields), ...next }
 }
 
+/**
+ * A page of the tasks that have not ended, in the order of their ids, which an act leaves as it is. It may be empty, and not the
+ * last: one search looks at a bounded number of tasks, ended ones too.
+ */
+export function* livingMembers(
+  tx: Tx,
+  scope: MemberScope,
+  { limit, after }: PageRequest,
+): Steps<Page<OperationMember>> {
+  const { members, next } = yield* tx.operations.living(scope, after ?? '', MAX_SEARCHED)
+  const items = members.slice(0, limit)
+  const last = members.length > limit ? items.at(-1)?.id : next
+  return last === undefined ? { items } : { items, next: last }
+}
+
 /** A page of the members of an operation that have not been moved. It may be empty, and not the last. */
 export function* membersContaining(
   tx: Tx,
@@ -126,7 +142,7 @@ export function* membersContaining(
   { limit, after }: PageRequest,
 ): Steps<Page<OperationMember>> {
   // Tasks that have not ended change places, so they are walked through in the order of their ids.
-  if (act === 'cancel') {
+  if (isOnLiving(act)) {
     const page = yield* tx.operations.living(scope, after ?? '', MAX_SEARCHED)
     const { items, searched } = yield* found(tx, page.members, part, limit)
     const next = searched < page.members.length ? page.members[searched - 1]?.id : page.next
@@ -174,8 +190,8 @@ export async function surveyContaining(
 export function* surveyNamed(tx: Tx, act: OperationAct, ids: readonly string[]): Steps<SurveyRow[]> {
   const now = yield* tx.clock.now()
   const named = yield* tx.operations.namedMembers(act, ids, now)
-  const rows = named.map(({ kind, category, errorCode, isPaused, changedAt }) => {
-    return { kind, category, errorCode, isPaused, age: ageOf(changedAt, now), count: 1 }
+  const rows = named.map(({ kind, category, errorCode, isOrdered, isPaused, standing, changedAt }) => {
+    return { kind, category, errorCode, isOrdered, isPaused, standing, age: ageOf(changedAt, now), count: 1 }
   })
   return surveyed(rows)
 }

@@ -11,7 +11,14 @@ import {
   runUntilStopped,
 } from '../../../operate/internal.js'
 
-import { isOutside, MOVED, type OperationRecord, refuseLasting, type StoreContract } from '../../../store/internal.js'
+import {
+  isOnLiving,
+  isOutside,
+  MOVED,
+  type OperationRecord,
+  refuseLasting,
+  type StoreContract,
+} from '../../../store/internal.js'
 import { withoutSecrets } from '../../../telemetry/index.js'
 import type { CommandContext } from '../../command.js'
 import type { Environment } from '../../environment.js'
@@ -234,16 +241,27 @@ function statusText({ status, reason, stoppedBy }: OperationView): string {
 function setText(act: OperationView['act'], set: OperationView['set']): string {
   if ('named' in set) return `${set.named} named`
   if ('filter' in set)
-    return `${filterText(set.filter)}, ${act === 'cancel' ? 'submitted' : 'dead'} by ${timestamp(set.until)}`
+    return `${filterText(set.filter)}, ${isOnLiving(act) ? 'submitted' : 'dead'} by ${timestamp(set.until)}`
   if ('queue' in set) return `the oldest ${set.count} of ${quoted(set.queue)} at ${set.bus}`
   const error = set.error === undefined ? '' : ` with ${quoted(set.error)} in their error`
   return `failed in ${quoted(set.collection)} at ${set.source}${error}, attempted by ${timestamp(set.until)}`
 }
 
-function settingsText({ patch, fixedIn, canary, stopAbove, perSecond, limit }: OperationView['settings']) {
+function settingsText({
+  patch,
+  fixedIn,
+  runAt,
+  priority,
+  canary,
+  stopAbove,
+  perSecond,
+  limit,
+}: OperationView['settings']) {
   return {
     patch: patch === undefined ? undefined : shortJson(patch),
     'fixed in': fixedIn?.release,
+    due: runAt === undefined ? undefined : timestamp(runAt),
+    priority,
     canary,
     'stop above': stopAbove === undefined ? undefined : `${Math.round(stopAbove * 1000) / 10} %`,
     limit,

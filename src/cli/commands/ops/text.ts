@@ -1,9 +1,10 @@
-import { hasUnended } from '../../../engine/internal.js'
+import { ALREADY_DUE, hasUnended } from '../../../engine/internal.js'
 import { COPIES } from '../../../event/internal.js'
 import { type LetterSelection, type OperationPlan, operationOutcome } from '../../../operate/index.js'
 import { failedGroups, openGates, operationNote, operationView } from '../../../operate/internal.js'
 
 import {
+  isArranging,
   isCovering,
   isWorker,
   MOVED,
@@ -28,6 +29,10 @@ const REASONS: Readonly<Record<string, string>> = {
   no_worker: 'no live worker runs their kind. Start such a worker, and redrive them again',
   payload_invalid: 'their payload does not fit the schema of their task',
   item_of_run: 'they are items of a pipeline, which are reprocessed',
+  running: 'they are running',
+  lane_ordered: 'their lane is ordered, and keeps its order',
+  already_due: 'they are due already',
+  not_changed: 'they had started or ended by then, or were so already',
   already_back: 'somebody else had moved them by then',
   database_refused: 'the database refused to update them',
   copy: 'they are second copies of dead letters, and were removed',
@@ -46,9 +51,12 @@ export function refusedText(reason: string, count: number): string {
   return `${count} left alone: ${REASONS[reason] ?? reason}.${see === undefined ? '' : ` See: ${see}`}`
 }
 
-/** How many members were left alone. Second copies were removed, which is all that could be done about them. */
+/** Members that were left alone since nothing was left to do: second copies were removed, and due tasks need no promotion. */
+const NOTHING_TO_DO: ReadonlySet<string> = new Set([COPIES, ALREADY_DUE])
+
+/** How many members were left alone that were to be moved. */
 export function leftAlone(refused: Readonly<Record<string, number>>): number {
-  return Object.entries(refused).reduce((sum, [reason, count]) => sum + (reason === COPIES ? 0 : count), 0)
+  return Object.entries(refused).reduce((sum, [reason, count]) => sum + (NOTHING_TO_DO.has(reason) ? 0 : count), 0)
 }
 
 /** The advice after a failure in the middle of a bulk act: live workers may carry its operation on. */
@@ -57,15 +65,21 @@ export function restText(selection: LetterSelection): string {
   return `To see whether its operation goes on, run: ${suggest('ops ls')}`
 }
 
-/** Says what an operation would meet: kinds and ages of its members, and who would be left alone. */
-export function sayPlan(console: Console, plan: OperationPlan, { canary }: { readonly canary?: number } = {}): void {
-  const { count, byKind, byCode, byAge, refused, workers, payloads } = plan
+/** Says which members an operation would have, by kind, code and age, and who would be left alone. */
+export function sayMembers(console: Console, { count, byKind, byCode, byAge, refused }: OperationPlan): void {
   if (count === 0) return
   console.say(`By kind: ${byKind.map(each => `${each.count} ${each.kind}`).join(', ')}.`)
   if (byCode.some(({ code }) => code !== null))
     console.say(`By code: ${byCode.map(each => `${each.count} ${each.code ?? 'without a code'}`).join(', ')}.`)
   console.say(`By age: ${byAge.map(each => `${each.count} ${AGE_NAMES[each.age] ?? each.age}`).join(', ')}.`)
   for (const { reason, count } of refused) console.say(refusedText(reason, count))
+}
+
+/** Says what an operation on dead letters would meet. */
+export function sayPlan(console: Console, plan: OperationPlan, { canary }: { readonly canary?: number } = {}): void {
+  const { count, workers, payloads } = plan
+  if (count === 0) return
+  sayMembers(console, plan)
   if (payloads?.example) console.say(`For example, ${payloads.example.id}: ${payloads.example.problem}`)
   if (payloads?.unchanged) console.say(`${payloads.unchanged} would move as they are: the patch changes nothing.`)
   if (payloads?.change) {
@@ -113,6 +127,13 @@ const AGE_NAMES: Readonly<Record<string, string>> = {
 const AFTER: Partial<Record<OperationAct, (id: string) => string>> = {
   redrive: id => `For the outcome, run: ${suggest('ops show', {}, id)}`,
   discard: id => `To put them back, run: ${suggest('ops undo', {}, id)}`,
+  promote: undoText,
+  reschedule: undoText,
+  prioritize: undoText,
+}
+
+function undoText(id: string): string {
+  return `To put back those that have not run since: ${suggest('ops undo', {}, id)}`
 }
 
 /** Says what came of an operation that this command ran, and returns its exit code. */
@@ -156,7 +177,7 @@ function isWaitedFor(operation: OperationRecord): boolean {
 function nextLines(operation: OperationRecord): string[] {
   const { id, act, moved, status } = operation
   if (status !== 'stopped') return moved > 0 ? [AFTER[act]?.(id) ?? []].flat() : []
-  const canUndo = isWaitedFor(operation) || (act === 'discard' && moved > 0)
+  const canUndo = isWaitedFor(operation) || ((act === 'discard' || isArranging(act)) && moved > 0)
   return [
     ...(canUndo ? [`To put back what has not run: ${suggest('ops undo', {}, id)}`] : []),
     `To go on: ${suggest('ops continue', {}, id)}`,

@@ -88,6 +88,9 @@ function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string
     case 'cancelled':
     case 'undone':
     case 'edited':
+    case 'promoted':
+    case 'rescheduled':
+    case 'prioritized':
     case 'cancel_requested':
     case 'discarded':
       return paint.dim

@@ -8,6 +8,7 @@ import { quoted } from '../../terminal/visible.js'
 import { withStore } from '../shared/open-store.js'
 import { type ListOptions, withCommonOptions, withFilterOptions, withPageOptions } from '../shared/options.js'
 import { withTaskCodecs } from '../worker/load-work.js'
+import { addArrange } from './arrange.js'
 import { addCancel } from './cancel.js'
 import { addEdit } from './edit.js'
 import { explained, type ShowOptions } from './explain.js'
@@ -20,7 +21,7 @@ const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'ski
 
 /** Adds `redrive task`. */
 export function addTask(program: Command, context: CommandContext): void {
-  const task = program.command('task').helpCommand(false).description('List, show, cancel and edit tasks')
+  const task = program.command('task').helpCommand(false).description('List, show, cancel, edit and reorder tasks')
 
   const ls = task
     .command('ls')
@@ -57,6 +58,7 @@ Examples:
 
   addCancel(task, context)
   addEdit(task, context)
+  addArrange(task, context)
 }
 
 function showTask({ console, environment }: CommandContext, id: string, options: ShowOptions): Promise<ExitCode> {

@@ -162,27 +162,39 @@ BEGIN
 END
 $$;
 
--- The same among so many tasks behind an id, in the order of their ids. Returns {members, next}, as JSON: the last of these ids
--- if there may be more.
+-- Where a task that has not ended stands. A running one is not due at any time.
+CREATE OR REPLACE FUNCTION redrive.standing_in(next_at bigint, now_ms bigint) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE WHEN next_at IS NULL THEN 'running' WHEN next_at <= now_ms THEN 'due' ELSE 'not_due' END
+$$;
+
+-- The same among so many tasks behind an id, in the order of their ids, and where each stands. Returns {members, standings, next},
+-- as JSON: the last of these ids if there may be more.
 CREATE OR REPLACE FUNCTION redrive.living_from(
-  of_kind text, of_category text, of_key text, of_error text, of_group text, submitted_until bigint, after text, up_to int
+  of_kind text, of_category text, of_key text, of_error text, of_group text, submitted_until bigint, after text,
+  up_to int, at bigint
 ) RETURNS text LANGUAGE plpgsql STABLE /* patient verb */ AS $$
 DECLARE
+  now_ms bigint := redrive.now_ms(at);
   page text[] := ARRAY(SELECT id FROM redrive.task WHERE id > after ORDER BY id LIMIT up_to);
 BEGIN
-  RETURN json_build_object(
-    'next', CASE WHEN cardinality(page) = up_to THEN page[up_to] END,
-    'members', (
-      SELECT redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane))::json FROM (
-        SELECT task.id, task.changed_at, task.lane
-        FROM redrive.task
-        WHERE task.id = ANY (page) AND task.state = redrive.state_running() AND task.submitted_at <= submitted_until
-          AND NOT task.cancel_requested AND (of_error IS NULL OR task.error_code = of_error)
-          AND (of_group IS NULL OR task.failure_group = of_group)
-          AND redrive.matches_lane(task.lane, of_kind, of_category, of_key)
-        ORDER BY task.id
-      ) AS member
-    ))::text;
+  RETURN (
+    SELECT json_build_object(
+      'next', CASE WHEN cardinality(page) = up_to THEN page[up_to] END,
+      'members', redrive.members_json(array_agg(id), array_agg(changed_at), array_agg(lane))::json,
+      'standings', coalesce(array_agg(standing), '{}')
+    )::text
+    FROM (
+      SELECT task.id, task.changed_at, task.lane, redrive.standing_in(queued.next_at, now_ms) AS standing
+      FROM redrive.task
+      LEFT JOIN LATERAL (SELECT * FROM redrive.waiting_of(task) OFFSET 0) AS queued ON true
+      WHERE task.id = ANY (page) AND task.state = redrive.state_running() AND task.submitted_at <= submitted_until
+        AND NOT task.cancel_requested AND (of_error IS NULL OR task.error_code = of_error)
+        AND (of_group IS NULL OR task.failure_group = of_group)
+        AND redrive.matches_lane(task.lane, of_kind, of_category, of_key)
+      ORDER BY task.id
+    ) AS member
+  );
 END
 $$;
 

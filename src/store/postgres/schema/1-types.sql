@@ -148,3 +148,18 @@ CREATE TYPE redrive.new_task_columns AS (
   are_new      boolean,   -- the ids were made for these tasks, and no task brings a time of its own
   tried        json       -- the outcomes of first attempts: the argument of `settle_outcomes`
 );
+
+-- The place that a task that waits gets, and the one that it had. `place` is its row in `waiting`.
+CREATE TYPE redrive.new_place AS (
+  id           text COLLATE "C",
+  lane         bigint,
+  entries      int,
+  place        tid,
+  ordered      boolean,
+  was_due      bigint,
+  was_priority float8,
+  was_start    bigint,
+  next_at      bigint,
+  priority     float8,
+  start        bigint
+);

@@ -21,6 +21,8 @@ const SETTINGS: KnownOptions<OperationSettings> = {
   fromStep: '',
   forgetStep: '',
   fixedIn: 'object',
+  runAt: '',
+  priority: '',
   canary: '',
   stopAbove: '',
   perSecond: '',
@@ -43,6 +45,7 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
   checkFixedIn(act, set, settings.fixedIn)
   checkPatch(act, settings.patch)
   checkForgotten(act, settings)
+  checkArrangement(act, settings)
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1))
     throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
@@ -58,6 +61,17 @@ function checkForgotten(act: OperationAct, { fromStep, forgetStep }: OperationSe
   if (act !== 'redrive') throw new OptionError(option, `Only a redrive can forget steps, and not a ${act}.`)
   if (fromStep !== undefined && forgetStep !== undefined)
     throw new OptionError('forgetStep', "Pass 'fromStep' or 'forgetStep', but only one of them.")
+}
+
+/** Checks the time and the priority that members are to get. */
+function checkArrangement(act: OperationAct, { runAt, priority }: OperationSettings): void {
+  if (act === 'reschedule') checkTime('runAt', runAt)
+  else if (runAt !== undefined) throw new OptionError('runAt', `Only a reschedule can have a time, and not a ${act}.`)
+  const isNumber = typeof priority === 'number' && Number.isFinite(priority)
+  if (act === 'prioritize' && !isNumber)
+    throw new OptionError('priority', `'priority' must be a number, got ${quoted(priority)}.`)
+  if (act !== 'prioritize' && priority !== undefined)
+    throw new OptionError('priority', `Only a prioritize can have a priority, and not a ${act}.`)
 }
 
 export function checkSet(act: OperationAct, set: OperationSet): void {

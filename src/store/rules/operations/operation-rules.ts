@@ -15,6 +15,7 @@ import type {
 } from '../../contract/operation-store.js'
 import { objectText } from '../json-object.js'
 import { isHeld, type Lease, leaseFrom } from '../lease.js'
+import { isArranging } from '../operator-acts.js'
 
 /**
  * The rules of an operation's record. Pure: a store loads the record under a lock, applies a rule, and saves it with the
@@ -159,6 +160,9 @@ function renewed({ lease }: OperationState, { leaseMs }: OperationStep, now: num
 /** Why a member was not moved, though it was in the set a moment before: somebody else was faster. */
 const ALREADY_BACK = 'already_back'
 
+/** Why a task that waited was left alone: it had started or ended by then, or it was so already. */
+const NOT_CHANGED = 'not_changed'
+
 function progressAfter(
   { act, set }: OperationState,
   step: OperationStep,
@@ -167,7 +171,8 @@ function progressAfter(
 ): OperationProgress {
   const { progress, move = [] } = step
   const back = act === 'cancel' || isOutside(set) ? 0 : move.length - moved
-  const refused = { ...progress.refused, [ALREADY_BACK]: (progress.refused[ALREADY_BACK] ?? 0) + back }
+  const reason = isArranging(act) ? NOT_CHANGED : ALREADY_BACK
+  const refused = { ...progress.refused, [reason]: (progress.refused[reason] ?? 0) + back }
   return {
     ...progress,
     ...(back > 0 && { refused }),

@@ -25,7 +25,7 @@ export function surveyed(rows: readonly SurveyRow[]): SurveyRow[] {
   const sums = new Map<string, SurveyRow>()
   for (const row of rows) {
     const { count, ...fields } = row
-    const name = JSON.stringify([fields.kind, fields.category, fields.errorCode, fields.isPaused, fields.age])
+    const name = JSON.stringify(Object.values(fields))
     sums.set(name, { ...fields, count: count + (sums.get(name)?.count ?? 0) })
   }
   return [...sums.values()]

@@ -1,4 +1,4 @@
-import type { OperationTally } from '../../contract/operation-store.js'
+import type { LivingStanding, OperationTally } from '../../contract/operation-store.js'
 import { AGE_LIMITS_MS } from '../../rules/operations/set.js'
 import { FIRST_RUN_LANE } from '../../rules/runs/items.js'
 import type { Preparer } from '../driver.js'
@@ -16,6 +16,7 @@ export interface MemberScope {
   readonly error_code: string | null
   readonly failure_group: string | null
   readonly until: number
+  readonly now: number
   readonly at: number
   readonly id: string
   readonly limit: number
@@ -30,6 +31,7 @@ export interface MemberRow {
   readonly changed_at: number
   readonly ordered: number
   readonly paused: number
+  readonly standing: LivingStanding | null
 }
 
 interface NamedRow extends MemberRow {
@@ -42,13 +44,20 @@ interface SurveyedRow {
   readonly kind: string
   readonly category: string
   readonly error_code: string | null
+  readonly ordered: number
   readonly paused: number
+  readonly standing: LivingStanding | null
   /** The number of the limits that their age exceeds. */
   readonly age: number
   readonly count: number
 }
 
-const MEMBER = /* sql */ `task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused`
+const STANDING = /* sql */ `
+  CASE WHEN task.state > 3 THEN NULL WHEN task.state = 3 THEN 'running' WHEN task.next_at <= :now THEN 'due'
+    ELSE 'not_due' END`
+
+const MEMBER = /* sql */ `
+  task.id, lane.kind, lane.category, lane.key, task.changed_at, lane.ordered, lane.paused, ${STANDING} AS standing`
 
 const MATCHES = /* sql */ `
   (:kind IS NULL OR lane.kind = :kind)
@@ -111,18 +120,19 @@ function prepare(db: Preparer) {
       AND task.submitted_at <= :until AND ${MATCHES}
     ORDER BY task.id`)
   const survey = ({ index, condition }: Place, since: string) =>
-    db.prepare<Omit<MemberScope, 'at' | 'id' | 'limit'> & { now: number }, SurveyedRow>(/* sql */ `
-      SELECT lane.kind, lane.category, task.error_code, lane.paused, ${IS_OLDER} AS age, count(*) AS count
+    db.prepare<Omit<MemberScope, 'at' | 'id' | 'limit'>, SurveyedRow>(/* sql */ `
+      SELECT lane.kind, lane.category, task.error_code, lane.ordered, lane.paused, ${STANDING} AS standing,
+             ${IS_OLDER} AS age, count(*) AS count
       FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
       WHERE ${condition} AND ${since} <= :until AND ${MATCHES}
-      GROUP BY 1, 2, 3, 4, 5`)
+      GROUP BY 1, 2, 3, 4, 5, 6, 7`)
   return {
     tally: db.prepare<[string], OperationTally>(/* sql */ `
       SELECT passed, failed, unanswered, succeeded, skipped, dead, cancelled FROM operation_tally WHERE operation = ?`),
     dropTally: db.prepare<[string]>(/* sql */ `DELETE FROM operation_tally WHERE operation = ?`),
-    named: db.prepare<[string], NamedRow>(/* sql */ `
+    named: db.prepare<{ id: string; now: number }, NamedRow>(/* sql */ `
       SELECT ${MEMBER}, task.state, task.cancel_requested, task.error_code FROM task JOIN lane ON lane.id = task.lane
-      WHERE task.id = ?`),
+      WHERE task.id = :id`),
     dead: DEAD.map(dead),
     deadByError: DEAD_BY_ERROR.map(dead),
     deadInGroup: DEAD_IN_GROUP.map(dead),

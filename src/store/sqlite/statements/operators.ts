@@ -16,6 +16,21 @@ export interface StateRow {
   readonly failure_group: string | null
 }
 
+/** A task that may wait, and its place. */
+export interface WaitingRow {
+  readonly seq: number
+  readonly lane: number
+  readonly state: number
+  readonly entries: number
+  readonly nextAttemptAt: number
+  readonly priority: number
+  readonly startedAt: number
+  readonly attempts: number
+  readonly deferrals: number
+  readonly losses: number
+  readonly value: string | null
+}
+
 /** A dead task to redrive. */
 export interface DeadRow {
   readonly seq: number
@@ -47,6 +62,14 @@ export function operatorStatements(db: Preparer) {
   return {
     state: db.prepare<[string], StateRow>(/* sql */ `
       SELECT seq, lane, state, entries, cancel_requested, operation, answered, failure_group FROM task WHERE id = ?`),
+    waiting: db.prepare<[string], WaitingRow>(/* sql */ `
+      SELECT seq, lane, state, entries, next_at AS nextAttemptAt, priority, started_at AS startedAt, attempts, deferrals, losses,
+             value
+      FROM task WHERE id = ?`),
+    arrange: db.prepare(/* sql */ `
+      UPDATE task
+      SET state = :state, next_at = :nextAttemptAt, priority = :priority, started_at = :startedAt, entries = entries + 1
+      WHERE seq = :seq`),
     unfinished: db.prepare<[string], { running: number; begun: number }>(/* sql */ `
       SELECT state = 3 AS running, state = 3 OR attempts > 0 OR deferrals > 0 OR losses > 0 AS begun
       FROM task WHERE id = ? AND state < 4`),
