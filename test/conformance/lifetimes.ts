@@ -19,6 +19,7 @@ import {
   TIMED_OUT,
 } from './harness.js'
 import { createRedrive, move, take } from './operation-harness.js'
+import { runOf } from './runs/harness.js'
 
 const ANN = { who: 'ann', why: 'a test' } as const
 
@@ -153,6 +154,18 @@ export const LIFETIMES: StoreBehaviours = {
       (await store.list({ kind: 'tell' }, { limit: 9 })).items.map(({ id }) => id),
       ['a/told'],
     )
+  },
+
+  async 'items that are given up end their run, or stop it where its failure budget is exceeded'(store) {
+    await runOf(store, 2, { id: 'ends', settings: { partialFrom: 0 } })
+    await runOf(store, 20, { id: 'stops', settings: { failureBudget: 0.2 } })
+    const itemsOf = async (run: string) => (await store.list({ key: run }, { limit: 100 })).items
+    await store.lifetimes.expire(await itemsOf('ends'))
+    assertFields(await store.runs.get('ends'), { status: 'partial_success', endedAt: await store.now() })
+    const items = await itemsOf('stops')
+    assert.equal((await store.lifetimes.expire(items.slice(0, 10))).length, 10)
+    assertFields(await store.runs.get('stops'), { status: 'stopped' })
+    assert.deepEqual(await store.lifetimes.expire(items.slice(10)), [])
   },
 
   async 'who waits for its end is told'(store) {

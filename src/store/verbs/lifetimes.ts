@@ -2,6 +2,7 @@ import type { Declaring, ExpiredTask, Lifetime, LifetimeStore } from '../contrac
 import type { StoredRecord } from '../port/record-port.js'
 import type { Transactions } from '../port/steps.js'
 import { checkIds, checkName, checkNewTask, checkTime } from '../rules/check.js'
+import { expireTasks } from './runs.js'
 
 /** The type of the records. */
 const LIFETIME = 'lifetime'
@@ -59,7 +60,7 @@ export class Lifetimes implements LifetimeStore {
     }
     const expired = await this.#store.write(function* (tx) {
       const now = yield* tx.clock.now()
-      const ids = new Set(yield* tx.tasks.expire(tasks, now))
+      const ids = new Set(yield* expireTasks(tx, tasks, now))
       const followers = tasks.flatMap(({ id, ifDead = [] }) => (ids.has(id) ? ifDead : []))
       if (followers.length > 0) yield* tx.tasks.enqueue(followers, now)
       return [...ids]

@@ -16,7 +16,7 @@ import type { CountedRun, LockedRun } from '../port/run-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
 import type { Item } from '../port/task-port.js'
 import { checkNewTask, checkPage } from '../rules/check.js'
-import { NEWEST, pageByTime, taskPlace } from '../rules/cursor.js'
+import { NEWEST, pageByTime, type TaskPlace, taskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { cancelRunRecord, changeRunRecord, reprocessRecord } from '../rules/operator-record.js'
 import { figuresOf, nextCheckAt } from '../rules/runs/budget.js'
@@ -260,6 +260,14 @@ export function* cancelTasks(tx: Tx, ids: readonly string[], by: By | undefined,
   const ending = yield* tx.tasks.cancel(ids, by, now)
   for (const { state } of runs.values()) yield* addUp(tx, state, now)
   return ending
+}
+
+/** Gives up waiting tasks of which some may be items. Ends or stops their runs, since no process may look after these. */
+export function* expireTasks(tx: Tx, tasks: readonly TaskPlace[], now: number): Steps<string[]> {
+  const runs = yield* lockRuns(tx, yield* tx.tasks.itemsOf(tasks.map(({ id }) => id)))
+  const expired = yield* tx.tasks.expire(tasks, now)
+  for (const { state } of runs.values()) yield* addUp(tx, state, now)
+  return expired
 }
 
 /** The result of a look at the budget of a run. */
