@@ -1,7 +1,7 @@
 import { CodecError } from '../codec/index.js'
 import { type KindCodec, shownText, type TextUse } from '../codec/internal.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
-import type { ClaimedTask, StepAttempt, StepRecord } from '../store/internal.js'
+import type { AttemptNotes, ClaimedTask, StepAttempt, StepRecord } from '../store/internal.js'
 
 /** Decodes a text on record of the thing with this id. */
 export type Decode = (text: string, use: TextUse, id: string) => string
@@ -45,12 +45,23 @@ export function decodedTask(task: TaskRecord, codec: KindCodec, decode: Decode):
 
 /** A row of the ledger of the task with this id. */
 export function decodedRow(row: LedgerRow, id: string, codec: KindCodec, decode: Decode): LedgerRow {
-  const { error, stack, before } = row
+  const { error, stack, before, notes } = row
   return {
     ...row,
     ...(error !== undefined && { error: codec.readableError(error, id) }),
     ...(stack !== undefined && { stack: codec.readableError(stack, id) }),
     ...(before !== undefined && { before: decodedBefore(before, id, codec, decode) }),
+    ...(notes !== undefined && { notes: decodedNotes(notes, id, codec) }),
+  }
+}
+
+/** What the handler of the task with this id told of an attempt. */
+export function decodedNotes(notes: AttemptNotes, id: string, codec: KindCodec): AttemptNotes {
+  const { progress, log } = notes
+  return {
+    ...notes,
+    ...(progress?.text !== undefined && { progress: { ...progress, text: codec.readableError(progress.text, id) } }),
+    ...(log !== undefined && { log: log.map(line => ({ ...line, text: codec.readableError(line.text, id) })) }),
   }
 }
 

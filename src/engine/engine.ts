@@ -34,7 +34,7 @@ import { ScheduleDuty } from './schedule-duty.js'
 import { Settler } from './settler.js'
 import { StageFlow } from './stage-flow.js'
 import { StepRecords } from './steps/step-records.js'
-import { type ClaimTimes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
+import { type ClaimTimes, liveNotes, TaskAttempt, type TaskEnvironment } from './task-attempt.js'
 import { toMs } from './to-ms.js'
 import type { WorkKind } from './work-kind.js'
 import { WorkerNews } from './worker-news.js'
@@ -375,7 +375,11 @@ export class Engine {
   /** The part of its report that changes. */
   #report(): WorkerReport {
     const overruns = [...this.#attempts].filter(({ isOverrunning }) => isOverrunning).map(({ task }) => task.id)
-    return { grouping: this.grouping.rules.grouping, overruns: overruns.slice(0, MAX_OVERRUNS) }
+    return {
+      grouping: this.grouping.rules.grouping,
+      overruns: overruns.slice(0, MAX_OVERRUNS),
+      notes: liveNotes(this.#attempts),
+    }
   }
 
   #onBeat({ cancelled, rescued }: Heartbeat): void {

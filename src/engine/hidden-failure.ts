@@ -29,6 +29,11 @@ export function recordedStack(
   return stack === undefined || !isHidden(failure, codec) ? stack : codec.encode(stack, 'error', id)
 }
 
+/** A text that a handler told of its attempt, as its worker reports it and the ledger keeps it: it may quote a payload, too. */
+export function recordedNote(text: string, id: string, codec: KindCodec | undefined): string {
+  return codec?.isSecret === true ? codec.encode(text, 'error', id) : text
+}
+
 /** The end of an attempt as sinks and traces are told of it: they write to logs, files and other services. */
 export function toldEnd(end: End, codec: KindCodec | undefined): End {
   return end.type === 'failed' && isHidden(end.failure, codec)

@@ -4,6 +4,7 @@ export { Bell } from './bell.js'
 export type { Death } from './death.js'
 export {
   type Decode,
+  decodedNotes,
   decodedRow,
   decodedStep,
   decodedTask,

@@ -201,6 +201,6 @@ function advancedTask(
     token,
     isFirst: task.isFirst,
     isUndecided: task.isUndecided,
-    hasSteps: false,
+    hasSteps: task.hasSteps,
   }
 }

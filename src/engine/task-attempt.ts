@@ -11,14 +11,15 @@ import {
 import type { KindCodec } from '../codec/internal.js'
 import type { PatternRules } from '../fingerprint/internal.js'
 import type { History, Policy } from '../policy/index.js'
-import type { AttemptNotes, ClaimedTask, Cost, Outcome, Settlement } from '../store/internal.js'
+import type { AttemptNotes, ClaimedTask, Cost, Outcome, Settlement, WorkerReport } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { traceIdOf } from '../telemetry/internal.js'
 import { followers } from './death.js'
 import { decodedInput } from './decoded-records.js'
 import { encodedReturn } from './encoded-return.js'
 import { TaskCancelledError } from './errors.js'
-import { toldEnd } from './hidden-failure.js'
+import { recordedNote, toldEnd } from './hidden-failure.js'
+import { Notebook } from './notebook.js'
 import { entryOf, outcomeOf } from './settlement.js'
 import type { StepOptions, StepWork } from './steps/step.js'
 import { type StepEnvironment, TaskSteps } from './steps/task-steps.js'
@@ -56,6 +57,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   #burial: AbortController | undefined
   #used: Cost | undefined
   #steps: TaskSteps | undefined
+  #notebook: Notebook | undefined
   #call: string | undefined
 
   constructor(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes, environment: TaskEnvironment) {
@@ -70,8 +72,13 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 
   get seed(): string {
     const { id } = this.task
-    const { stage } = this.#kind
-    return stage === undefined ? id : stageSeed(id, stage.name)
+    const { stage } = this
+    return stage === undefined ? id : stageSeed(id, stage)
+  }
+
+  /** The stage that an item is in. */
+  get stage(): string | undefined {
+    return this.#kind.stage?.name
   }
 
   /**
@@ -158,6 +165,26 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     return this.#steps.run(name, work, options)
   }
 
+  progress(fraction: number, text?: string): void {
+    this.#notebook ??= this.#newNotebook()
+    this.#notebook.progress(fraction, text)
+  }
+
+  log(text: string): void {
+    this.#notebook ??= this.#newNotebook()
+    this.#notebook.log(text, this.now())
+  }
+
+  #newNotebook(): Notebook {
+    const { id, kind } = this.task
+    return new Notebook(kind, text => recordedNote(text, id, this.#kind.codec))
+  }
+
+  /** What its handler has told of it, if anything. */
+  get notebook(): Notebook | undefined {
+    return this.#notebook
+  }
+
   wasPartOf(call: string, earlierFailures: number): void {
     this.#call = call
     if (earlierFailures > 0) this.history = { ...this.history, attempts: this.history.attempts + earlierFailures }
@@ -208,13 +235,15 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     settle(this, { id, token, outcome, attempt: traced, used: this.#used, ifDead })
   }
 
-  /** The notes that the ledger keeps. */
+  /** The notes that the ledger keeps: how far it had come, if it failed or was cut short, and its steps. */
   #notes(end: End): AttemptNotes | undefined {
-    if (this.#steps === undefined) return undefined
+    if (this.#steps === undefined && this.#notebook === undefined) return undefined
+    const told = end.type === 'failed' || end.type === 'stopped' ? this.#notebook?.notes() : undefined
     const step = 'step' in end ? end.step?.name : undefined
-    if (step !== undefined) return { step }
-    const unusedSteps = end.type === 'succeeded' ? this.#steps.unused : []
-    return unusedSteps.length === 0 ? undefined : { unusedSteps }
+    const isOver = end.type === 'succeeded' || end.type === 'advanced'
+    const unusedSteps = isOver ? (this.#steps?.unused ?? []) : []
+    const notes = { ...told, ...(step !== undefined && { step }), ...(unusedSteps.length > 0 && { unusedSteps }) }
+    return Object.keys(notes).length === 0 ? undefined : notes
   }
 
   /** The trace that the ledger is told of. It knows that a task that succeeds at once is in the trace that enqueued it. */
@@ -232,6 +261,19 @@ export class TaskAttempt implements Driver, AttemptRecorder {
       return taskWork(this.task)
     }
   }
+}
+
+/** About the most that a report has of notes, in bytes of JSON. All attempts of a worker share that. */
+const MAX_REPORTED_BYTES = 2 ** 20
+
+/** What the handlers of running attempts have told of them, for a heartbeat. */
+export function liveNotes(attempts: ReadonlySet<TaskAttempt>): WorkerReport['notes'] {
+  const noted = [...attempts].flatMap(({ task, notebook }) => (notebook ? [{ task, notebook }] : []))
+  if (noted.length === 0) return undefined
+  const maxBytes = MAX_REPORTED_BYTES / noted.length
+  return Object.fromEntries(
+    noted.map(({ task, notebook }) => [task.id, { since: task.changedAt, notes: notebook.notes(maxBytes) }]),
+  )
 }
 
 /** The identity of an item at a stage, from which its jitter is derived: counters start afresh at each stage. */

@@ -72,6 +72,10 @@ export interface AttemptRecorder {
   wasPartOf(call: string, earlierFailures: number): void
   /** Runs a step of the handler, unless its result is on record. */
   step(name: string, work: StepWork<unknown>, options?: StepOptions): Promise<unknown>
+  /** How far the attempt has come: a number from 0 to 1. */
+  progress(fraction: number, text?: string): void
+  /** A line for whoever looks at the attempt. */
+  log(text: string): void
 }
 
 /** A task as sinks see it. */

@@ -10,6 +10,7 @@ import {
   type TaskReader,
 } from '../store/internal.js'
 import { adviceFor, causeOf, fatalStep, type Remark } from './cause.js'
+import { type AttemptNotesView, lastNotes } from './notes-view.js'
 import type { TaskSchema } from './payload-report.js'
 import { codecsOf, readableRows, readableSteps, readableView } from './readable.js'
 import { type StepView, stepView } from './step-view.js'
@@ -23,6 +24,8 @@ export interface TaskExplanation extends TaskView {
   readonly history: readonly LedgerRowView[]
   /** Its steps, in the order in which they were first recorded. */
   readonly steps: readonly StepView[]
+  /** What its handler told of the attempt under way, or of the last one that failed; `null` if it told nothing. */
+  readonly notes: AttemptNotesView | null
   /** Where its code failed last: a line for each frame. `null` if no stack is on record. */
   readonly stack: string | null
   /** The ids of the traces of its first and its last attempt; `null` if none was traced. */
@@ -67,6 +70,7 @@ export async function explainTask(
     maxAttempts: await maxAttemptsOf(contract, history),
     history: history.map(ledgerRowView),
     steps: steps.map(stepView),
+    notes: (await lastNotes(contract, task, history, codecs.get(task.kind))) ?? null,
     stack: shown(history.findLast(({ stack }) => stack !== undefined)?.stack),
     traces: attemptTraces(history) ?? null,
     cause: isDead ? causeOf(task, fatalStep(history, steps)) : null,

@@ -2,9 +2,11 @@
 
 export type { Route } from '../event/internal.js'
 export type { KnownQueues } from './failed-queues.js'
+export { followTask } from './follow-task.js'
 export { type BudgetReader, openGates, withGated } from './gates.js'
 export { findGroup, type GroupLifeView, groupRuleView, groupView } from './groups.js'
 export { type LaneState, type PauseView, stateOf } from './lanes.js'
+export type { AttemptNotesView, LogLineView, ProgressView } from './notes-view.js'
 export { failedGroups, type OperationView, operationNote, operationTotal, operationView } from './operation-view.js'
 export { actOnMany, findSame, runUntilStopped, type StartOptions } from './operations.js'
 export { pagesOf } from './pages.js'

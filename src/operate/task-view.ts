@@ -1,6 +1,7 @@
 import { isEncoded, shownText } from '../codec/internal.js'
 import { exactValue } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord, TaskStatus } from '../store/index.js'
+import { type NotesView, notesView } from './notes-view.js'
 
 /** A task as plain JSON: times as ISO 8601 text in UTC, `null` where there is no value. */
 export interface TaskView {
@@ -55,7 +56,7 @@ export interface TaskView {
 }
 
 /** A row of the ledger as plain JSON. */
-export interface LedgerRowView {
+export interface LedgerRowView extends NotesView {
   /** Its place in the history, from 1. */
   readonly sequence: number
   /** The category that the task was in: the stage of an item. */
@@ -154,6 +155,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     trace: row.trace ?? null,
     step: row.notes?.step ?? null,
     unusedSteps: row.notes?.unusedSteps ?? [],
+    ...notesView(row.notes),
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { AttemptRecorder } from '../engine/internal.js'
+import type { AttemptRecorder, StepOptions, StepWork } from '../engine/internal.js'
 import type { ClaimedTask, OnceOptions, Storable, StoreContract } from '../store/internal.js'
+import type { KeptAsJson } from '../task/internal.js'
 import type { StageContext } from './stage-context.js'
 import { validCost } from './valid-cost.js'
 
@@ -31,6 +32,9 @@ class ItemContext implements StageContext {
   declare readonly attempt: number
   declare readonly signal: AbortSignal
   declare readonly once: StageContext['once']
+  declare readonly step: StageContext['step']
+  declare readonly progress: StageContext['progress']
+  declare readonly log: StageContext['log']
   declare readonly used: StageContext['used']
   readonly #attempt: ActiveAttempt
 
@@ -47,6 +51,11 @@ class ItemContext implements StageContext {
     this.attempt = attempt.number
     this.once = <T>(key: string, work: (tx: never) => T & Storable<T>, { params }: Pick<OnceOptions, 'params'> = {}) =>
       store.once<T>(key, work, { params, fence: { id, token } })
+    // The result comes from JSON: the function's own, or that of an earlier attempt.
+    this.step = <T>(name: string, work: StepWork<T>, options?: StepOptions) =>
+      recorder.step(name, work, options) as Promise<KeptAsJson<T>>
+    this.progress = (fraction, text) => recorder.progress(fraction, text)
+    this.log = text => recorder.log(text)
     this.used = cost => recorder.used(validCost(cost, { from: 'used()', stage }))
     this.#attempt = attempt
     Object.defineProperty(this, 'signal', ItemContext.#SIGNAL)

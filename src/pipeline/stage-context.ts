@@ -1,4 +1,6 @@
+import type { StepOptions, StepWork } from '../engine/internal.js'
 import type { Cost, OnceOptions, Storable } from '../store/internal.js'
+import type { KeptAsJson } from '../task/internal.js'
 
 /** An item as the code of a stage sees it. */
 export interface StageContext {
@@ -17,6 +19,15 @@ export interface StageContext {
    * writes through the transaction is written exactly once, however often the stage runs.
    */
   once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: Pick<OnceOptions, 'params'>): Promise<Awaited<T>>
+  /**
+   * Runs a function as a step of this stage: once it has succeeded, its result is on record, and no later attempt at the stage runs
+   * it again. See the `step` of a task. On record its name is `<stage>/<name>`.
+   */
+  step<T>(name: string, work: StepWork<T>, options?: StepOptions): Promise<KeptAsJson<T>>
+  /** Tells how far the attempt has come: a number from 0 to 1, and a text. */
+  progress(fraction: number, text?: string): void
+  /** Adds a line to the log of the attempt, which stays in the ledger if it fails. */
+  log(text: string): void
   /** Reports how much the attempt actually took from the buckets of the stage's rates, as the response says. */
   used(cost: Cost): void
 }

@@ -284,10 +284,29 @@ describe('the name of a step', () => {
     expect(second).not.toHaveBeenCalled()
   })
 
-  it.each(['', "it's", 'a\nb', 'x'.repeat(201), 7])('is refused if it is no name: %j', async name => {
-    const { get } = await scene(task => Reflect.apply(task.step, task, [name, () => 1]))
-    expect((await get()).errorMessage).toMatch(/^OptionError: The name of a step must be 1 to 200 characters long/)
-  })
+  it.each(['__proto__', 'constructor', '--x$(x)', '`$x`', ' ', '"', '\u{1F680}', 'x'.repeat(200)])(
+    'may be odd: %j',
+    async name => {
+      const work = vi.fn(() => name)
+      const { clock, get, steps } = await scene(async task => {
+        const result = await task.step(name, work)
+        if (task.attempt === 1) throw new Error('again')
+        return result
+      })
+      await clock.advance('1m')
+      expect(await get()).toMatchObject({ status: 'succeeded', result: JSON.stringify(name) })
+      expect((await steps()).map(step => step.name)).toEqual([name])
+      expect(work).toHaveBeenCalledTimes(1)
+    },
+  )
+
+  it.each(['', "it's", 'a\nb', 'a\u202eb', 'a\u2028b', '\ud83d', 'x'.repeat(201), 7])(
+    'is refused if it is no name: %j',
+    async name => {
+      const { get } = await scene(task => Reflect.apply(task.step, task, [name, () => 1]))
+      expect((await get()).errorMessage).toMatch(/^OptionError: The name of a step must be 1 to 200 characters long/)
+    },
+  )
 
   it('may be new: the step runs, and the record of the old name stays and is noted', async () => {
     const { clock, get, steps, ledger } = await scene(async task => {
@@ -401,6 +420,46 @@ describe('a handler', () => {
     expect((await steps()).map(({ name }) => name)).toEqual(['inner'])
     await clock.advance('10m')
     expect(await get()).toMatchObject({ status: 'succeeded', result: '["in"]' })
+  })
+
+  it('may repeat a step around others, of which none that is done runs again', async () => {
+    const [inner, late] = [vi.fn(() => 'in'), vi.fn(() => 'late')]
+    let outer = 0
+    const { clock, get, steps } = await scene((task, now) =>
+      task.step(
+        'outer',
+        async () => {
+          const first = await task.step('inner', inner)
+          const slow = task.step('late', async () => {
+            await sleep(3000, now)
+            return late()
+          })
+          if (++outer < 3) throw new Error('again')
+          return [first, await slow]
+        },
+        { policy: { attempts: 5, backoff: ['1s'], jitter: 'none' } },
+      ),
+    )
+    await clock.advance('1s')
+    await clock.advance('1s')
+    await clock.advance('1s')
+    expect(await get()).toMatchObject({ status: 'succeeded', result: '["in","late"]', attempts: 0 })
+    expect([outer, inner.mock.calls.length, late.mock.calls.length]).toEqual([3, 1, 1])
+    expect((await steps()).map(({ name }) => name)).toEqual(['inner', 'outer', 'late'])
+  })
+
+  it('may have ten thousand steps, one after the other or at once', async () => {
+    const names = Array.from({ length: 10_000 }, (_, n) => `step:${n}`)
+    const work = vi.fn(() => 1)
+    const { clock, get, steps } = await scene(async task => {
+      for (const name of names.slice(0, 5000)) await task.step(name, work)
+      await Promise.all(names.slice(5000).map(name => task.step(name, work)))
+      if (task.attempt === 1) throw new Error('again')
+      return work.mock.calls.length
+    })
+    await clock.advance('1m')
+    expect(await get()).toMatchObject({ status: 'succeeded', result: '10000' })
+    expect(await steps()).toHaveLength(10_000)
   })
 
   it('of several steps that wait goes on with the first that is due, and dies at once if another is given up', async () => {

@@ -55,6 +55,20 @@ export interface TaskContext {
    * that the other side can tell. A step that is given up rejects with a `StepFailedError`, and ends the task with it.
    */
   step<T>(name: string, work: StepWork<T>, options?: StepOptions): Promise<KeptAsJson<T>>
+  /**
+   * Tells how far this attempt has come: a number from 0 to 1, and a text. `redrive task show` shows it, from the next heartbeat
+   * of the worker on. Costs no write of its own.
+   *
+   * ```ts
+   * task.progress(page / pages, `page ${page} of ${pages}`)
+   * ```
+   */
+  progress(fraction: number, text?: string): void
+  /**
+   * Adds a line to the log of this attempt. It goes along with the heartbeats of the worker, and stays in the ledger if the attempt
+   * fails, or its worker dies. The last 100 lines are kept, and 16 KB of them.
+   */
+  log(text: string): void
 }
 
 /** The context of an attempt at a task. */
@@ -97,6 +111,8 @@ class AttemptContext implements TaskContext {
   declare readonly signal: AbortSignal
   declare readonly once: TaskContext['once']
   declare readonly step: TaskContext['step']
+  declare readonly progress: TaskContext['progress']
+  declare readonly log: TaskContext['log']
   readonly #attempt: ActiveAttempt
 
   constructor(
@@ -124,6 +140,8 @@ class AttemptContext implements TaskContext {
     // The result comes from JSON: the function's own, or that of an earlier attempt.
     this.step = <T>(name: string, work: StepWork<T>, options?: StepOptions) =>
       recorder.step(name, work, options) as Promise<KeptAsJson<T>>
+    this.progress = (fraction, text) => recorder.progress(fraction, text)
+    this.log = text => recorder.log(text)
     this.#attempt = attempt
     Object.defineProperty(this, 'signal', AttemptContext.#SIGNAL)
   }

@@ -75,11 +75,18 @@ class ModelRun {
 
   /** Compares the ledgers, at the end of a run. */
   async end(): Promise<void> {
-    for (const { id, ledger, steps } of this.#model?.tasks.values() ?? []) {
+    for (const { id, ledger, lostNotes, steps } of this.#model?.tasks.values() ?? []) {
       const recorded = (await this.#store.steps(id)).map(({ name, isDone }) => [name, isDone])
       assert.deepEqual(recorded, [...steps], `the steps of ${id}`)
-      const outcomes = (await this.#store.ledger(id)).map(({ outcome }) => outcome)
+      const rows = await this.#store.ledger(id)
+      const outcomes = rows.map(({ outcome }) => outcome)
       assert.deepEqual(outcomes, ledger, `the ledger of ${id}`)
+      const lost = rows.filter(({ outcome }) => outcome === 'lost')
+      assert.deepEqual(
+        lost.map(({ notes }) => notes),
+        lostNotes,
+        `the notes of ${id}`,
+      )
     }
     await checkInvariants(this.#store)
   }
@@ -268,8 +275,9 @@ class ModelRun {
   }
 
   async #heartbeat(worker: string, model: StoreModel): Promise<void> {
-    const expected = model.heartbeat(worker, LEASE_MS)
-    const { cancelled, rescued } = await this.#store.heartbeat({ worker, leaseMs: LEASE_MS })
+    const notes = model.notesOf(worker)
+    const expected = model.heartbeat(worker, LEASE_MS, notes)
+    const { cancelled, rescued } = await this.#store.heartbeat({ worker, leaseMs: LEASE_MS, notes })
     assert.equal(rescued, expected.rescued, 'rescued')
     assertSame(cancelled, expected.cancelled)
   }

@@ -7,6 +7,7 @@ import type {
   Claim,
   ClaimedTask,
   ClaimRequest,
+  LiveNotes,
   Outcome,
   Room,
   Settled,
@@ -41,6 +42,8 @@ export interface ModelTask extends Lane {
   /** Its field, if it has one: payloads have no other. */
   n: number | undefined
   readonly ledger: string[]
+  /** The notes of each attempt that was lost. */
+  readonly lostNotes: (LiveNotes['notes'] | undefined)[]
   /** Its steps by name, each with whether it is done. */
   readonly steps: Map<string, boolean>
   /** The operation that moved it last, if that was the last redrive or discard, and its state before that. */
@@ -86,6 +89,9 @@ export class StoreModel {
   readonly #limits: { readonly lanes: LaneFilter; readonly limits: ModelLimits }[] = []
   readonly #lanes = new Map<string, ModelLane>()
   readonly #leases = new Map<string, { readonly surelyUntil: number; readonly perhapsUntil: number }>()
+  /** What workers have told with their last heartbeats. */
+  readonly #notes = new Map<string, Readonly<Record<string, LiveNotes>>>()
+  #reports = 0
 
   constructor(now: number) {
     this.now = now
@@ -156,6 +162,7 @@ export class StoreModel {
       n: undefined,
       status: 'waiting',
       ledger: [],
+      lostNotes: [],
       steps: new Map(),
     })
     return true
@@ -323,8 +330,22 @@ export class StoreModel {
     task.advance = { token, to: outcome.to, answer }
   }
 
-  heartbeat(worker: string, leaseMs: number): { cancelled: string[]; rescued: number } {
+  /** Reports a progress for each task that the worker runs. */
+  notesOf(worker: string): Record<string, LiveNotes> {
+    const running = this.#running(run => run.worker === worker)
+    const fraction = (this.#reports++ % 100) / 100
+    return Object.fromEntries(
+      running.map(({ id, run }) => [id, { since: run?.startedAt ?? 0, notes: { progress: { fraction } } }]),
+    )
+  }
+
+  heartbeat(
+    worker: string,
+    leaseMs: number,
+    notes?: Readonly<Record<string, LiveNotes>>,
+  ): { cancelled: string[]; rescued: number } {
     this.#renew(worker, leaseMs, leaseMs)
+    this.#notes.set(worker, notes ?? {})
     let rescued = 0
     for (const task of this.#running(({ worker }) => (this.#leases.get(worker)?.surelyUntil ?? Infinity) <= this.now)) {
       if (!task.isUndecided) {
@@ -332,6 +353,8 @@ export class StoreModel {
         task.isUndecided = true
         task.group = `lost:${task.kind}`
         task.ledger.push('lost')
+        const told = this.#notes.get(task.run?.worker ?? '')?.[task.id]
+        task.lostNotes.push(told?.since === task.run?.startedAt ? told?.notes : undefined)
       }
       rescued++
       this.#end(task, { type: 'released' }, undefined)
@@ -346,6 +369,7 @@ export class StoreModel {
   }
 
   leave(worker: string): void {
+    this.#notes.delete(worker)
     for (const task of this.#running(run => run.worker === worker)) this.#end(task, { type: 'released' }, undefined)
   }
 

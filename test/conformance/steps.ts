@@ -4,6 +4,7 @@ import {
   add,
   claim,
   claimOne,
+  entry,
   kill,
   LEASE_MS,
   type StoreBehaviours,
@@ -184,5 +185,43 @@ export const STEPS: StoreBehaviours = {
         ['lost', undefined],
       ],
     )
+  },
+
+  async 'an attempt is known by when its task began to run, in the report of its worker and after it'(store, advance) {
+    await add(store, { id: 'a' }, { id: '__proto__' })
+    await advance(5)
+    const { tasks, now } = await claim(store, { worker: 'w' })
+    assert.deepEqual([...new Set(tasks.map(({ changedAt }) => changedAt))], [now])
+    const notes = { progress: { fraction: 1, text: '\u{1F680} é' } }
+    const live = Object.fromEntries(tasks.map(({ id, changedAt }) => [id, { since: changedAt, notes }]))
+    await advance(5)
+    await store.heartbeat({ worker: 'w', leaseMs: LEASE_MS, notes: live })
+    for (const { id } of tasks) {
+      const { changedAt = 0 } = (await store.get(id)) ?? {}
+      const [worker] = await store.workers()
+      const [, told] = Object.entries(worker?.notes ?? {}).find(([of]) => of === id) ?? []
+      assert.deepEqual(told, { since: changedAt, notes })
+    }
+    await store.heartbeat({ worker: 'w', leaseMs: LEASE_MS })
+    assert.equal((await store.workers())[0]?.notes, undefined)
+  },
+
+  async 'an item that goes on in its worker begins anew, and the row of its stage keeps the notes'(store, advance) {
+    const item = await start(store, { kind: 'pipeline/p', category: 'one' })
+    const notes = { unusedSteps: ['one/old'] }
+    await advance(5)
+    const outcome = { type: 'advanced', to: 'two', value: '1', keep: true } as const
+    const { id, token } = item
+    const [answer] = await store.settle([{ id, token, outcome, attempt: entry(item, { notes }) }])
+    assert.ok(answer?.result === 'kept')
+    assert.deepEqual((await store.ledger(item.id))[0]?.notes, notes)
+    const { changedAt } = (await store.get(item.id)) ?? {}
+    assert.equal(answer.now, changedAt)
+    const told = { progress: { fraction: 0.5 } }
+    const beat = { worker: 'w1', leaseMs: LEASE_MS, notes: { [item.id]: { since: answer.now, notes: told } } }
+    await store.heartbeat(beat)
+    await advance(LEASE_MS)
+    await store.heartbeat({ worker: 'w2', leaseMs: LEASE_MS })
+    assert.deepEqual((await store.ledger(item.id)).at(-1)?.notes, told)
   },
 }

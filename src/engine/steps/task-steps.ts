@@ -35,8 +35,8 @@ import { stepToWaitFor, type WaitingStep } from './waiting-step.js'
 /** A step that waits for longer puts its task back to waiting, so that another task has its place in the worker meanwhile. */
 const LONGEST_WAIT_MS = 5000
 
-/** A quote would end the name within the text of an error. */
-const NAME = /^[^\p{Cc}\p{Cs}']{1,200}$/u
+/** A quote would end the name within the text of an error, and marks of direction would turn that text around. */
+const NAME = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}']{1,200}$/u
 
 const OPTIONS: KnownOptions<StepOptions> = { policy: 'object', timeout: '' }
 
@@ -44,6 +44,8 @@ const OPTIONS: KnownOptions<StepOptions> = { policy: 'object', timeout: '' }
 export interface StepOwner {
   readonly task: ClaimedTask
   readonly codec: KindCodec | undefined
+  /** The stage that an item is in. Stages may have steps of the same name. */
+  readonly stage: string | undefined
   readonly policy: Policy
   now(): number
   work(): Work
@@ -72,7 +74,14 @@ export class TaskSteps implements HandlerSteps {
   readonly #owner: StepOwner
   readonly #attempt: ActiveAttempt
   readonly #environment: StepEnvironment
-  readonly #names = new Set<string>()
+  /** The names that this attempt has asked for, in their order. */
+  readonly #asked: string[] = []
+  /** Those that cannot be asked for again. */
+  readonly #taken = new Set<string>()
+  /** The steps under way, by name. */
+  readonly #open = new Map<string, Promise<unknown>>()
+  /** The records that were made while another step ran. That may be around them, and be repeated in this attempt. */
+  readonly #made = new Map<string, StepRecord>()
   readonly #underWay = new Set<Promise<void>>()
   readonly #running = new Set<StepAttempt>()
   readonly #waiting: WaitingStep[] = []
@@ -97,7 +106,9 @@ export class TaskSteps implements HandlerSteps {
 
   /** Steps on record that the handler has not asked for. */
   get unused(): readonly string[] {
-    return [...this.#known.keys()].filter(name => !this.#names.has(name))
+    const ofStage = this.#nameOf('')
+    const asked = new Set(this.#asked)
+    return [...this.#known.keys()].filter(name => name.startsWith(ofStage) && !asked.has(name))
   }
 
   /** Runs a step, unless its result is on record. */
@@ -132,21 +143,37 @@ export class TaskSteps implements HandlerSteps {
     for (const step of this.#running) step.callOff(reason)
   }
 
-  async #run(name: string, work: StepWork<unknown>, options: StepOptions): Promise<unknown> {
-    this.#begin(name, work)
+  async #run(ownName: string, work: StepWork<unknown>, options: StepOptions): Promise<unknown> {
+    const name = this.#begin(ownName, work)
+    // The step around it is repeated, and has not awaited it.
+    const before = this.#open.get(name)
+    if (before !== undefined) return before
+    const end = this.#upToItsEnd(name, work, options)
+    this.#open.set(name, end)
+    try {
+      return await end
+    } finally {
+      this.#open.delete(name)
+    }
+  }
+
+  async #upToItsEnd(name: string, work: StepWork<unknown>, options: StepOptions): Promise<unknown> {
     const policy = this.#policyOf(options)
-    const record = (await this.#load()).get(name)
+    const record = this.#made.get(name) ?? (await this.#load()).get(name)
     if (record?.isDone) return this.#resultOf(record)
     let step = continued(name, record, this.#owner.task.startedAt, this.#owner.now())
     if (step.gaveUp !== undefined) throw await this.#givenUpBefore(step, step.gaveUp, policy)
     for (;;) {
       await this.#untilDue(step, policy)
+      const asked = this.#asked.length
       const { end, ...times } = await this.#attemptAt(step, policy, work)
       switch (end.type) {
         case 'succeeded':
           return this.#resultOf(await this.#record(afterSuccess(step, this.#encoded(step.name, end.value), times)))
         case 'failed':
           step = await this.#failed(step, policy, end, times)
+          // It asks again for the steps within it.
+          for (const within of this.#asked.slice(asked)) this.#taken.delete(within)
           break
         case 'refused':
           throw await this.#givenUpBefore(await this.#record(afterRefusal(step, end.reason)), end.reason, policy)
@@ -160,19 +187,28 @@ export class TaskSteps implements HandlerSteps {
     }
   }
 
-  #begin(name: string, work: StepWork<unknown>): void {
-    if (typeof name !== 'string' || !NAME.test(name)) {
+  /** Returns the name under which the step is on record. */
+  #begin(ownName: string, work: StepWork<unknown>): string {
+    if (typeof ownName !== 'string' || !NAME.test(ownName)) {
       const rule = '1 to 200 characters long, without control characters and single quotes'
-      throw new OptionError('name', `The name of a step must be ${rule}, got ${quoted(name)}.`)
+      throw new OptionError('name', `The name of a step must be ${rule}, got ${quoted(ownName)}.`)
     }
+    const name = this.#nameOf(ownName)
     if (typeof work !== 'function')
       throw new OptionError('work', `The step '${name}' has no function. Pass it as the second argument.`)
     this.#checkOpen(name)
-    if (this.#names.has(name)) {
+    if (this.#taken.has(name)) {
       const advice = `Give each step a name of its own, such as '${name}:2' in a loop.`
       throw new StepError('step_repeated', name, `The step '${name}' was already used in this attempt. ${advice}`)
     }
-    this.#names.add(name)
+    this.#taken.add(name)
+    this.#asked.push(name)
+    return name
+  }
+
+  #nameOf(ownName: string): string {
+    const { stage } = this.#owner
+    return stage === undefined ? ownName : `${stage}/${ownName}`
   }
 
   /** Throws if no step may begin any more. */
@@ -288,7 +324,10 @@ export class TaskSteps implements HandlerSteps {
 
   async #record(step: StepRecord): Promise<StepRecord> {
     const { steps, worker } = this.#environment
-    if (await steps.record(this.#owner.task, step, () => this.#ending.signal)) return step
+    if (await steps.record(this.#owner.task, step, () => this.#ending.signal)) {
+      if (this.#running.size > 0) this.#made.set(step.name, step)
+      return step
+    }
     this.#throwIfAborted()
     const lost = new LeaseLostError(worker)
     // Another worker has the task, so the rest of the handler would be done twice.

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '72e405b2e87aa24f0ea628ef994abe3274e9e7d3cc2dd665e25f0d8e3625776d',
+  1: 'd68ac3ec4c9a4cd204c750ebe4cc3097861bc0378bc0a4f0eae13064530346b7',
 }
 
 const MAX_LINES = 60

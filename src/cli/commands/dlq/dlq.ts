@@ -14,6 +14,7 @@ import { type ListOptions, withCommonOptions, withFilterOptions, withPageOptions
 import { explained, type ShowOptions } from '../task/explain.js'
 import { historyTable, stackLines } from '../task/history.js'
 import { printTasks } from '../task/list.js'
+import { notesLines } from '../task/notes.js'
 import { stepLines } from '../task/steps.js'
 import { letterTable, taskText } from '../task/text.js'
 import { withTaskCodecs } from '../worker/load-work.js'
@@ -104,6 +105,7 @@ function letterText(letter: TaskExplanation, commands: readonly string[], consol
     ...indented(letter.cause?.text ?? ''),
     ...stackLines(letter, console),
     ...stepLines(letter.steps, console, now),
+    ...notesLines(letter, console, now),
     '',
     paint.bold('History'),
     historyTable(letter.history, console),

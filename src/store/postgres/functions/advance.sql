@@ -194,10 +194,11 @@ BEGIN
       run.release, run.details AS more
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, error_class, error_code,
-      retry_after, error, random, policy, category, version, call, trace, release)
+      retry_after, error, random, policy, category, version, call, trace, release, notes)
     SELECT id, entries, attempt, item.began, item.began + item.took, worker, 'advanced', more ->> 'error_class',
       more ->> 'error_code', (more ->> 'retry_after')::bigint, more ->> 'error', (more ->> 'random')::float8,
-      more ->> 'policy', categories[array_position(origins, from_lane)], version, call, more ->> 'trace', release
+      more ->> 'policy', categories[array_position(origins, from_lane)], version, call, more ->> 'trace', release,
+      more ->> 'notes'
     FROM item WHERE attempt > 0
   ), waits AS (
     INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
