@@ -16,7 +16,10 @@ export const POINTS = [
   'heartbeat: in its transaction',
 ] as const
 
-export type Point = (typeof POINTS)[number]
+/** The same for the steps of a task. */
+export const STEP_POINTS = ['step: effect', 'step: committed', 'step: waits'] as const
+
+export type Point = (typeof POINTS)[number] | (typeof STEP_POINTS)[number]
 
 /** Says that a point has been reached. It may not return. */
 export type Reach = (point: Point) => void
@@ -55,6 +58,13 @@ export function deadlyStore<S extends SqliteStore | PostgresStore>(store: S, rea
       const settled = await settling
       reach('settle: committed')
       return settled
+    },
+    async recordStep(step) {
+      const isRecorded = await store.recordStep(step)
+      reach('step: committed')
+      // It waits for a second.
+      if (!step.isDone) setTimeout(() => reach('step: waits'), 50)
+      return isRecorded
     },
     async heartbeat(beat) {
       const beating = store.heartbeat(beat)

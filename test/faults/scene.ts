@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -100,6 +100,11 @@ export class Scene {
       const [id = '', attempt, pid] = line.split(' ')
       return { id, attempt: Number(attempt), pid: Number(pid) }
     })
+  }
+
+  /** Makes a file that tasks wait for. */
+  touch(name: string): void {
+    writeFileSync(join(this.folder, name), '')
   }
 
   /** The lines of a file in which tasks left their traces. */

@@ -87,6 +87,60 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         await sleep(ms)
       },
     }),
+    /** Two steps, the second of which fails once and then waits in the process. */
+    steps: defineTask('steps', {
+      policy: QUICK,
+      handler: async (_: unknown, task) => {
+        started(task)
+        const made = (name: string, key: string) => {
+          appendFileSync(join(folder, 'steps.log'), `${key}\n`)
+          reach('step: effect')
+          return `${name} made`
+        }
+        const one = await task.step('one', ({ key }) => made('one', key))
+        const policy: PolicyInput = { attempts: 2, backoff: ['1s'], jitter: 'none' }
+        const two = await task.step(
+          'two',
+          ({ key, attempt }) => {
+            if (attempt === 1) {
+              appendFileSync(join(folder, 'failed.log'), `${key}\n`)
+              throw new Error('not yet')
+            }
+            return made('two', key)
+          },
+          { policy },
+        )
+        return [one, two]
+      },
+    }),
+    /** Its first run waits within a step until the file `go` is there, and does not listen when it is told that its lease is over. */
+    staleSteps: defineTask('stale-steps', {
+      policy: QUICK,
+      handler: async (_: unknown, task) => {
+        started(task)
+        const run = runOf(task)
+        const note = (name: string) => appendFileSync(join(folder, 'steps.log'), `${name} ${run}\n`)
+        const slow = task.step('slow', async () => {
+          note('slow')
+          if (run === 1) await signal('go')
+          return `of run ${run}`
+        })
+        slow.catch(error => appendFileSync(join(folder, 'stale.log'), `${error.code}\n`))
+        const result = await slow
+        await task.step('next', () => note('next'))
+        return result
+      },
+    }),
+    /** Tells of itself, and goes on until it is killed; the next run ends at once. */
+    noted: defineTask('noted', {
+      policy: QUICK,
+      handler: async (_: unknown, task) => {
+        started(task)
+        task.progress(0.5, 'halfway')
+        task.log(`run ${runOf(task)}`)
+        if (runOf(task) === 1) await signal('never')
+      },
+    }),
     /** Its first run writes, and does not end its transaction until the file `go` is there. */
     hold: defineTask('hold', {
       policy: QUICK,
