@@ -69,7 +69,7 @@ async function idle(open, cpuOfServer) {
     const [before, server] = [process.cpuUsage(), cpuOfServer()]
     await new Promise(resolve => setTimeout(resolve, IDLE_MS))
     const { user, system } = process.cpuUsage(before)
-    const spent = (user + system) / 1000 + cpuOfServer() - server
+    const spent = (user + system) / 1000 + spentSince(server, cpuOfServer())
     await worker.stop()
     await close()
     return (100 * spent) / IDLE_MS
@@ -108,22 +108,28 @@ async function onSqlite() {
     const store = await openSqlite(join(folder, `${name}.db`))
     return { store, close: () => store.close() }
   }
-  const result = await figures('SQLite', open, () => 0)
+  const result = await figures('SQLite', open, () => new Map())
   rmSync(folder, { recursive: true })
   return result
 }
 
-/** The processor time of the processes of a server, in milliseconds. */
+/** The processor time of each process of a server, in milliseconds. */
 function cpuOf(postmaster) {
-  const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
-  return pids.reduce((sum, pid) => {
+  const times = new Map()
+  for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
     try {
-      if (parentOf(pid) !== postmaster) return sum
-      return sum + Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6
+      if (parentOf(pid) !== postmaster) continue
+      times.set(pid, Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6)
     } catch {
-      return sum // It has ended.
+      // It has ended.
     }
-  }, 0)
+  }
+  return times
+}
+
+/** The processor time since then of the processes that are still there. */
+function spentSince(before, after) {
+  return [...after].reduce((sum, [pid, ms]) => sum + ms - (before.get(pid) ?? 0), 0)
 }
 
 function parentOf(pid) {
