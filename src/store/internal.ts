@@ -2,6 +2,14 @@
 
 export type { AttemptNotes, LiveNotes, LogLine, Progress } from './contract/attempt-notes.js'
 export type {
+  BatchChunk,
+  BatchCount,
+  BatchEndTask,
+  BatchRecord,
+  BatchStatus,
+  BatchStore,
+} from './contract/batch-store.js'
+export type {
   Budget,
   BudgetScope,
   BudgetStore,
@@ -98,6 +106,9 @@ export type { Movable, MovedRow, Section } from './move/movable.js'
 export type { MoveProgress } from './move/move.js'
 export { runsAlone } from './rules/after-settlement.js'
 export { type AttemptTraces, attemptTraces } from './rules/attempt-traces.js'
+export { checkBatchName } from './rules/batches/check-batch.js'
+export { BatchEndedError, BatchNotFoundError } from './rules/batches/errors.js'
+export { addedId, batchesOf, batchOf, endId } from './rules/batches/members.js'
 export { checkedBudget } from './rules/budgets/check-budget.js'
 export { isCovering } from './rules/budgets/claim-gates.js'
 export { checkIds } from './rules/check.js'

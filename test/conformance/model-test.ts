@@ -152,16 +152,19 @@ class ModelRun {
       case 'cancel': {
         const ids = chosen(step.picks, [...model.tasks.keys()])
         const expected = ids.filter(id => model.cancel(id))
+        model.batches.actedOn(ids)
         return assert.deepEqual(await store.cancel(ids, { who: 'ann' }), expected)
       }
       case 'redrive': {
         const ids = chosen(step.picks, model.idsByDeath())
         const expected = ids.filter(id => model.redrive(id))
+        model.batches.redriven(expected)
         return assert.deepEqual(await store.redrive(ids, { who: 'ann' }), expected)
       }
       case 'discard': {
         const ids = chosen(step.picks, model.idsByDeath())
         const expected = ids.filter(id => model.discard(id))
+        model.batches.actedOn(ids)
         return assert.deepEqual(await store.discard(ids, { who: 'ann', why: 'a duplicate' }), expected)
       }
       case 'edit': {
@@ -179,6 +182,8 @@ class ModelRun {
         })
         if (moved.length > 0) this.#acts.unshift(id)
         for (const one of expected) model[act](one, id, patch)
+        if (act === 'redrive') model.batches.redriven(expected)
+        else model.batches.actedOn(expected)
         if (fromStep !== undefined)
           for (const one of moved) {
             const task = model.tasks.get(one)
@@ -226,6 +231,16 @@ class ModelRun {
         return assert.equal(await store.budgets.lift(step.scope), model.setBudget(step.scope, undefined))
       case 'close':
         return assert.equal(await store.budgets.close(step.scope), model.budgets.close(step.scope))
+      case 'fill': {
+        const { batch, isEnd } = step
+        const position = model.batches.positionOf(batch)
+        const tasks = step.tasks.map(task => newTask(task, model.now))
+        const expected = model.batches.fill(batch, tasks, isEnd)
+        return assert.deepEqual(await store.batches.fill(batch, { position, tasks, isEnd }), expected)
+      }
+      case 'check':
+        await store.batches.check(step.batch)
+        return model.batches.check(step.batch)
       case 'prune':
         return assert.equal(await store.prune(step.keep, 10_000), model.prune(step.keep), 'how many were forgotten')
       case 'advance':
@@ -295,6 +310,7 @@ class ModelRun {
       assert.ok(known !== undefined, `${task.id} is not known`)
       assertFields(task, { ...model.expected(known), id: known.id })
     }
+    await model.batches.compare(this.#store)
     for (const lane of await this.#store.lanes())
       assert.equal(lane.isPaused, model.isPaused(lane), `whether ${JSON.stringify(lane)} is paused`)
     for (const { kind, category, ready } of (await this.#store.stats()).kinds)
@@ -335,6 +351,6 @@ function chosen<T>(picks: readonly number[], from: readonly T[]): T[] {
   return from.length === 0 ? [] : [...new Set(picks.map(pick => from[pick % from.length] as T))]
 }
 
-function newTask({ submittedAgoMs, dueInMs, ...task }: NewTaskChoice, now: number) {
+function newTask<T extends Omit<NewTaskChoice, 'id'>>({ submittedAgoMs, dueInMs, ...task }: T, now: number) {
   return { ...task, payload: '{}', submittedAt: now - submittedAgoMs, runAt: now + dueInMs }
 }

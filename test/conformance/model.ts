@@ -14,6 +14,7 @@ import type {
   Settlement,
 } from '../../src/store/internal.js'
 
+import { BatchModel } from './batch-model.js'
 import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate } from './budget-model.js'
 
 /** A task as the model knows it. */
@@ -85,6 +86,7 @@ export class StoreModel {
   now: number
   readonly tasks = new Map<string, ModelTask>()
   readonly budgets = new BudgetModel()
+  readonly batches = new BatchModel(this)
   readonly #pauses: { readonly lanes: LaneFilter; readonly isPaused: boolean }[] = []
   readonly #limits: { readonly lanes: LaneFilter; readonly limits: ModelLimits }[] = []
   readonly #lanes = new Map<string, ModelLane>()
@@ -170,9 +172,11 @@ export class StoreModel {
 
   /** Deletes ended tasks that are older than their retention. Returns how many. */
   prune({ endedMs = Infinity, deadMs = Infinity }: Retention): number {
+    this.batches.prune({ endedMs, deadMs })
     const over = [...this.tasks.values()].filter(task => {
       const { status, changedAt } = task
       if (status === 'waiting' || status === 'running' || this.#isBlocking(task)) return false
+      if (this.batches.isKept(task.id)) return false
       return changedAt <= this.now - (status === 'dead' ? deadMs : endedMs)
     })
     for (const { id } of over) this.tasks.delete(id)

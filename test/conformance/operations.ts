@@ -67,6 +67,15 @@ export type Operation =
       readonly to: string
       readonly isHeir: boolean
     }
+  /** A producer adds members to a batch. */
+  | {
+      readonly op: 'fill'
+      readonly batch: string
+      readonly tasks: readonly Omit<NewTaskChoice, 'id'>[]
+      readonly isEnd: boolean
+    }
+  /** A worker looks whether a batch has ended. */
+  | { readonly op: 'check'; readonly batch: string }
   | { readonly op: 'prune'; readonly keep: Retention }
   | { readonly op: 'advance'; readonly ms: number }
   /** The process dies, and another one opens the store. */
@@ -119,15 +128,15 @@ export function operations(): fc.Arbitrary<Operation[]> {
     fc.oneof({ weight: 2, arbitrary: fc.constant(value) }, { weight: 1, arbitrary: other })
   const ms = (max: number) => often(0, fc.nat({ max }))
 
-  const task = fc.record({
-    id: fc.nat({ max: IDS }).map(number => `t${number}`),
+  const member = {
     kind,
     category,
     key,
     priority: fc.nat({ max: 1 }),
     submittedAgoMs: ms(5000),
     dueInMs: ms(3000),
-  })
+  }
+  const task = fc.record({ id: fc.nat({ max: IDS }).map(number => `t${number}`), ...member })
   const delayMs = fc.oneof(fc.constant(0), fc.nat({ max: 3000 }))
   const retry = fc.record({ type: fc.constant('retry' as const), delayMs, isBackoff: fc.boolean() })
   const advanced = fc.record({
@@ -180,6 +189,7 @@ export function operations(): fc.Arbitrary<Operation[]> {
     fc.record({ retries }),
     fc.record({ failures, retries }),
   )
+  const batch = fc.constantFrom('x', 'y')
   const patch = fc.record({ n: fc.constantFrom(1, 2, null) })
   const op = <Name extends Operation['op']>(name: Name) => fc.constant(name)
   const operation: fc.Arbitrary<Operation> = fc.oneof(
@@ -245,6 +255,16 @@ export function operations(): fc.Arbitrary<Operation[]> {
       }),
     },
     { weight: 2, arbitrary: fc.record({ op: op('limit'), lanes, limits }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        op: op('fill'),
+        batch,
+        tasks: fc.array(fc.record(member), { maxLength: 3 }),
+        isEnd: fc.boolean(),
+      }),
+    },
+    { weight: 3, arbitrary: fc.record({ op: op('check'), batch }) },
     {
       weight: 1,
       arbitrary: fc.record({

@@ -1,6 +1,7 @@
 import { type ConformanceCase, casesOf } from '../../src/testing/conformance-case.js'
 import { ADVANCE } from './advance.js'
 import { ARRANGE } from './arrange.js'
+import { BATCHES } from './batches.js'
 import { BUDGETS } from './budgets.js'
 import { BULK_ACTS } from './bulk-acts.js'
 import { CHECKS } from './checks.js'
@@ -83,6 +84,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   once: ONCE,
   prune: PRUNE,
   runs: RUNS,
+  batches: BATCHES,
   schedules: SCHEDULES,
   checks: CHECKS,
 }

@@ -1,4 +1,5 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
+import type { BatchStore } from './batch-store.js'
 import type { BudgetStore } from './budget-store.js'
 import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from './claim.js'
 import type { GroupStore } from './group-store.js'
@@ -187,6 +188,8 @@ export interface StoreContract
   readonly audit: AuditStore
   /** The runs of pipelines. */
   readonly runs: RunStore
+  /** Tasks that were enqueued together, and end together. */
+  readonly batches: BatchStore
   /** Bulk acts on record. */
   readonly operations: OperationStore
   /** Recurring work. */
@@ -213,6 +216,7 @@ export interface StoreContract
    * Deletes ended work that is older than its retention: at most `limit` tasks, keys and records in all. Returns how many
    * it deleted; fewer than the limit means that nothing is left to delete. A task goes with its ledger, and its id is free
    * again. Items go with their run, as a whole, once it has ended for long enough; with dead items, for `deadMs` too.
+   * Members of a batch are kept until the batch has ended for long enough, with dead members for `deadMs` too.
    * Failure groups without tasks that were not seen for `deadMs` are deleted too, and slots of schedules that ended for
    * `endedMs`, uncounted.
    */

@@ -1,6 +1,7 @@
 import type { Port } from '../port/steps.js'
 import type { AuditPort } from '../port/task-port.js'
 import type { MemoryAuditLog } from './audit-log.js'
+import { MemoryBatchPort } from './batch-port.js'
 import { MemoryReads } from './reads.js'
 import { MemoryRecords } from './record-port.js'
 import { MemoryStepPort } from './steps.js'
@@ -18,6 +19,7 @@ export function memoryPort(tasks: MemoryTasks): Port {
     lanes,
     budgets,
     runs,
+    batches: new MemoryBatchPort(() => tasks.tasks.values()),
     operations,
     groups,
     reads: new MemoryReads(tasks),

@@ -117,7 +117,7 @@ export class MemoryReads implements ReadPort {
     const { auditMs, keysMs } = keep
     const over = [...tasks.values()].filter(task => {
       const { record, lane } = task
-      return !lane.hasItems && isOver(record, keep, now) && !lane.isBlocking(task)
+      return !lane.hasItems && isOver(record, keep, now) && !lane.isBlocking(task) && !this.#tasks.isInBatch(record)
     })
     const deadLetters = over.filter(({ record }) => record.status === 'dead').length
     return {

@@ -4,7 +4,7 @@ import type { BudgetScope } from '../contract/budget-store.js'
 import { SETTLED, type Settled } from '../contract/claim.js'
 import type { Before, By } from '../contract/ledger.js'
 import type { Cost, Enqueued, NewTask, TaskRecord } from '../contract/task.js'
-import { inSteps, type Tx } from '../port/steps.js'
+import { inSteps, runNow, type Tx } from '../port/steps.js'
 import type { ClockPort, Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
 import {
   type Advance,
@@ -17,6 +17,8 @@ import {
   runsAlone,
 } from '../rules/after-settlement.js'
 import { type ArrangedAs, type Arrangement, arranged, arrangedRow } from '../rules/arrange.js'
+import { BATCH } from '../rules/batches/batch-rules.js'
+import { batchOf } from '../rules/batches/members.js'
 import { isCovering } from '../rules/budgets/claim-gates.js'
 import { MAX_HELD_SEEN } from '../rules/budgets/retry-allowance.js'
 import type { TaskPlace } from '../rules/cursor.js'
@@ -395,6 +397,12 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     task.record = { ...task.record, status: 'cancelled' }
     this.tasks.set(copy.record.id, copy)
     return copy
+  }
+
+  /** Whether a task is a member of a batch, which it is kept for. */
+  isInBatch({ id }: Pick<TaskRecord, 'id'>): boolean {
+    const batch = batchOf(id)
+    return batch !== undefined && runNow(this.tx.records.get(BATCH, batch)) !== undefined
   }
 
   forget(id: string): void {

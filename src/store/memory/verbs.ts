@@ -123,6 +123,7 @@ export class MemoryVerbs implements StoreVerbs {
       if (left === 0) break
       const { record, lane } = task
       if (lane.hasItems || !isOver(record, keep, now) || lane.isBlocking(task)) continue
+      if (this.#tasks.isInBatch(record)) continue
       this.#tasks.forget(record.id)
       left--
     }

@@ -327,6 +327,19 @@ describe('a move', () => {
     }
   })
 
+  it.each(ENGINES)('brings batches from %s with their tasks: an open one ends at the target', async engine => {
+    const source = await empty(engine)
+    const tasks = [0, 1].map(n => ({ kind: 'mail', payload: `${n}` }))
+    await source.batches.fill('b', { position: 0, tasks, isEnd: true, onEnd: { kind: 'report', payload: 'null' } })
+    await settleNext(source, 'mail', [{ type: 'succeeded' }])
+    const target = await empty(engine === 'sqlite' ? 'postgres' : 'sqlite')
+    await moveStore(source, target)
+    expect(await target.batches.get('b')).toEqual(await source.batches.get('b'))
+    await settleNext(target, 'mail', [{ type: 'succeeded' }])
+    await target.batches.check('b')
+    expect((await target.get('batch-end:b:1'))?.payload).toContain('"succeeded":2')
+  })
+
   it('brings quotas, with their lanes and their holds', async () => {
     const source = await empty('sqlite')
     await source.limit({ kind: 'sync' }, { isShared: true, isPerQuota: true, concurrency: 2 })

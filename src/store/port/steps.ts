@@ -1,3 +1,4 @@
+import type { BatchPort } from './batch-port.js'
 import type { BudgetPort } from './budget-port.js'
 import type { GroupPort } from './group-port.js'
 import type { LanePort } from './lane-port.js'
@@ -38,6 +39,7 @@ export interface Port {
   readonly lanes: LanePort
   readonly budgets: BudgetPort
   readonly runs: RunPort
+  readonly batches: BatchPort
   readonly operations: OperationPort
   readonly reads: ReadPort
   readonly groups: GroupPort

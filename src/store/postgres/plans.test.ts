@@ -86,6 +86,19 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   'open operations': () => () => store.operations.list({ isOpen: true }, { limit: PAGE }),
   'the newest operations': () => () => store.operations.list({}, { limit: 2 }),
   'prune of operations': () => () => store.prune({ auditMs: 0 }, PAGE),
+  'members and counts of a batch': async () => {
+    const tasks = Array.from({ length: BATCH }, () => task('deep'))
+    await store.batches.fill('plans', { position: 0, tasks, isEnd: true })
+    return async () => {
+      await store.batches.get('plans')
+      for (const status of ['waiting', 'running', 'dead', undefined] as const)
+        await store.batches.members('plans', status, { limit: PAGE })
+    }
+  },
+  'the check of a batch': async () => {
+    await store.batches.fill('plans', { position: 0, tasks: [task('deep')], isEnd: true })
+    return () => store.batches.check('plans')
+  },
   claim: () => () => claim(['a', 'b', 'keyed']),
   'claim from one lane': () => () => claim(['a']),
   'claim of a kind that is not there': () => () => claim(['nothing']),

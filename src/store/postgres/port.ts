@@ -1,5 +1,6 @@
 import type { Promised, PromisedPort } from '../port/steps.js'
 import type { AuditPort, ClockPort } from '../port/task-port.js'
+import { PostgresBatchPort } from './batch-port.js'
 import { PostgresBudgetPort } from './budget-port.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
@@ -23,6 +24,7 @@ export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
     lanes: new PostgresLanePort(sql),
     budgets: new PostgresBudgetPort(sql),
     runs: new PostgresRunPort(sql),
+    batches: new PostgresBatchPort(sql),
     operations: new PostgresOperationPort(sql),
     reads: new PostgresReads(sql),
     groups: new PostgresGroupPort(sql),

@@ -26,17 +26,30 @@ const COUNT = /* sql */ `
   ), old_run AS (
     SELECT run.id FROM redrive.run, clock
     WHERE run.ended_at <= clock.now - $1::bigint AND (run.dead = 0 OR run.ended_at <= clock.now - $2::bigint)
+  ), member AS (
+    -- Of batches: they stay. A member that blocks its lane is counted as such.
+    SELECT task.state, task.changed_at FROM redrive.record JOIN redrive.task
+    ON task.id >= 'batch:' || record.id || ':' AND task.id < 'batch:' || record.id || ';'
+    WHERE record.type = 'batch' AND task.state > redrive.state_running() AND NOT (
+      task.state = redrive.state_dead() AND task.blocks IS NOT NULL
+        AND (SELECT its.blocking FROM redrive.lane AS its WHERE its.id = task.blocks))
   )
   SELECT
     (SELECT sum(cardinality(ended.tasks)) FROM redrive.ended, clock
      WHERE ended.state IN (redrive.state_succeeded(), redrive.state_skipped(), redrive.state_cancelled())
-       AND ended.lane IS NULL AND ended.at <= clock.now - $1::bigint) AS tasks,
+       AND ended.lane IS NULL AND ended.at <= clock.now - $1::bigint) - (
+      SELECT count(*) FROM clock, member
+      WHERE member.state <> redrive.state_dead() AND member.changed_at <= clock.now - $1::bigint
+    ) AS tasks,
     (SELECT sum(cardinality(ended.tasks)) FROM redrive.ended, clock
      WHERE ended.state = redrive.state_dead() AND ended.lane IS NULL
        AND ended.at <= clock.now - $2::bigint) - (
       SELECT count(*) FROM clock, redrive.task AS letter JOIN redrive.lane AS its ON its.id = letter.blocks
       WHERE letter.blocks IS NOT NULL AND letter.state = redrive.state_dead() AND its.blocking
         AND NOT redrive.has_items(letter.lane) AND letter.changed_at <= clock.now - $2::bigint
+    ) - (
+      SELECT count(*) FROM clock, member
+      WHERE member.state = redrive.state_dead() AND member.changed_at <= clock.now - $2::bigint
     ) AS "deadLetters",
     (SELECT count(*) FROM old_run) AS runs,
     (SELECT count(*) FROM old_run JOIN redrive.task

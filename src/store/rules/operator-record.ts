@@ -91,6 +91,9 @@ type OperatorAct =
       readonly source_error?: string
     }
   | ScheduleAct
+  /** `count` dead members were redriven, after it had ended. */
+  | { readonly event_type: 'batch_reopened'; readonly batch: string; readonly count: number }
+  | { readonly event_type: 'batch_closed'; readonly batch: string }
   /** Once for each run, when its cancellation begins. */
   | { readonly event_type: 'run_cancelled'; readonly run: string }
   /** `as` is the stage that they were moved to, `reopened` the runs that had ended. */
@@ -271,6 +274,16 @@ export function changeRunRecord(run: string, change: RunChange, by: By, now: num
 /** The record of the beginning of a cancellation, as JSON. */
 export function cancelRunRecord(run: string, by: By, now: number): string {
   return recordOf({ event_type: 'run_cancelled', run }, by, now)
+}
+
+/** The record of a batch that a redrive of its members has opened again, as JSON. */
+export function batchReopenedRecord(batch: string, count: number, by: By, now: number): string {
+  return recordOf({ event_type: 'batch_reopened', batch, count }, by, now)
+}
+
+/** The record of a batch that takes no more members, as JSON. */
+export function batchClosedRecord(batch: string, by: By, now: number): string {
+  return recordOf({ event_type: 'batch_closed', batch }, by, now)
 }
 
 /** The record of reprocessed items, as JSON. */

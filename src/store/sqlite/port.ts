@@ -1,5 +1,6 @@
 import type { Port } from '../port/steps.js'
 import type { AuditPort, ClockPort } from '../port/task-port.js'
+import { SqliteBatchPort } from './batch-port.js'
 import { SqliteBudgetPort } from './budget-port.js'
 import type { Connection } from './driver.js'
 import { SqliteGroupPort } from './groups.js'
@@ -38,6 +39,7 @@ export function sqlitePort(parts: SqliteParts): Port {
     lanes: new SqliteLanePort(parts),
     budgets: new SqliteBudgetPort(parts),
     runs: new SqliteRunPort(parts),
+    batches: new SqliteBatchPort(parts),
     operations: new SqliteOperationPort(parts, operationStatementsOf(parts.db)),
     reads: new SqliteReads(parts),
     groups: new SqliteGroupPort(parts),

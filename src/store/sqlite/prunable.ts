@@ -16,7 +16,7 @@ export class PrunableCounts {
       )
       SELECT
         (SELECT count(*) FROM task INDEXED BY task_ended
-         WHERE state IN (4, 5, 7) AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= :ended) AS tasks,
+         WHERE state IN (4, 5, 7) AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= :ended AND ${IS_PRUNABLE}) AS tasks,
         (SELECT count(*) FROM task INDEXED BY task_ended
          WHERE state = 6 AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= :dead AND ${IS_PRUNABLE}) AS deadLetters,
         (SELECT count(*) FROM old_run) AS runs,

@@ -1,4 +1,5 @@
 import type { IdempotencyStore } from '../../idempotency/index.js'
+import type { BatchStore } from '../contract/batch-store.js'
 import type { BudgetStore } from '../contract/budget-store.js'
 import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
 import type { GroupStore } from '../contract/group-store.js'
@@ -43,6 +44,7 @@ import {
 import { checkedLimits } from '../rules/lane-limits.js'
 import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
 import { noTasks } from '../rules/task-state.js'
+import { Batches, pruneBatches } from './batches.js'
 import { Budgets } from './budgets.js'
 import { Groups } from './groups.js'
 import { limitLanes, pauseLanes } from './lanes.js'
@@ -90,6 +92,8 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   readonly audit: AuditStore
   /** The runs of pipelines. */
   readonly runs: RunStore
+  /** Tasks that were enqueued together, and end together. */
+  readonly batches: BatchStore
   /** Bulk acts on record. */
   readonly operations: OperationStore
   /** Recurring work. */
@@ -114,6 +118,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     this.groups = new Groups(transactions)
     this.budgets = new Budgets(transactions, () => bell.ring())
     this.runs = new Runs(transactions, () => bell.ring())
+    this.batches = new Batches(transactions, () => bell.ring())
     this.schedules = new Schedules(transactions, () => bell.ring())
     this.lifetimes = new Lifetimes(transactions, ids => this.#changed(ids))
     this.operations = new Operations(transactions, ids => this.#changed(ids))
@@ -265,6 +270,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     checkLimit(limit)
     const { endedMs, auditMs } = keep
     if (endedMs !== undefined) await this.schedules.prune(endedMs, limit)
+    if (endedMs !== undefined) await this.#transactions.write(tx => pruneBatches(tx, keep, limit))
     const gone = await this.#verbs.prune(keep, limit)
     if (auditMs === undefined || gone >= limit) return gone
     return gone + (await this.#transactions.write(tx => pruneOperations(tx, auditMs, limit - gone)))

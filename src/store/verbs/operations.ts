@@ -44,6 +44,7 @@ import { memberPage, namedPage, surveyed } from '../rules/operations/set.js'
 import { changing, creation, leasing, stepping, type Transition, undoing } from '../rules/operations/transitions.js'
 import { isArranging } from '../rules/operator-acts.js'
 import { restoreArranged } from './arrange.js'
+import { discardTasks } from './batches.js'
 import { cancelTasks, redriveTasks } from './runs.js'
 import { livingMembers, membersContaining, partsOf, surveyContaining, surveyNamed } from './search.js'
 
@@ -257,7 +258,7 @@ function* act(tx: Tx, state: OperationState, { move: ids = [], edits }: Operatio
       return moved
     }
     case 'discard':
-      return yield* tx.tasks.discard(ids, by, now, part)
+      return yield* discardTasks(tx, ids, by, now, part)
     case 'cancel':
       return yield* cancelTasks(tx, ids, by, now)
     case 'promote':
@@ -300,8 +301,9 @@ function* redrivePatched(
     const edit = patchedPayload(before, patch)
     if ('payload' in edit) edits.set(id, { id, before, after: edit.payload })
   }
+  // Items are not among them.
   const editable = ids.filter(id => edits.has(id))
-  const moved = yield* tx.tasks.redrive(editable, by, now, part)
+  const moved = yield* redriveTasks(tx, editable, by, now, part)
   const edited = moved.flatMap(id => edits.get(id) ?? [])
   yield* tx.operations.replacePayloads(edited.filter(({ before, after }) => before !== after))
   return moved

@@ -50,6 +50,7 @@ import {
   taken,
 } from '../rules/runs/run-rules.js'
 import { type RunState, runRecord, statusOf, totalOf } from '../rules/runs/run-state.js'
+import { addUpBatches, lockBatches, reopenBatches } from './batches.js'
 
 /** The most items that a check cancels, of a run that was cancelled. */
 const SWEPT = 1000
@@ -233,7 +234,7 @@ export class Runs implements RunStore {
 }
 
 /**
- * Redrives tasks of which some may be items, and opens their runs again. Leaves items alone whose run is being cancelled or
+ * Redrives tasks of which some may be items, and opens their runs and batches again. Leaves items alone whose run is being cancelled or
  * forgotten: they would be cancelled or deleted at once. Returns the ids that it moved.
  */
 export function* redriveTasks(
@@ -243,6 +244,7 @@ export function* redriveTasks(
   now: number,
   part?: PartOfOperation,
 ): Steps<string[]> {
+  const batches = yield* lockBatches(tx, ids)
   const items = yield* tx.tasks.itemsOf(ids)
   const runs = yield* lockRuns(tx, items)
   const isMeant = (id: string) => {
@@ -251,14 +253,17 @@ export function* redriveTasks(
   }
   const moved = yield* tx.tasks.redrive(ids.filter(isMeant), by, now, part)
   yield* reopen(tx, runs, among(items, moved))
+  yield* reopenBatches(tx, batches, moved, by, now)
   return moved
 }
 
-/** Cancels tasks of which some may be items, and ends the runs whose last items they were. Returns the ids that end. */
+/** Cancels tasks of which some may be items, and ends the runs and batches whose last tasks they were. Returns the ids that end. */
 export function* cancelTasks(tx: Tx, ids: readonly string[], by: By | undefined, now: number): Steps<string[]> {
+  const batches = yield* lockBatches(tx, ids)
   const runs = yield* lockRuns(tx, yield* tx.tasks.itemsOf(ids))
   const ending = yield* tx.tasks.cancel(ids, by, now)
   for (const { state } of runs.values()) yield* addUp(tx, state, now)
+  yield* addUpBatches(tx, batches, now)
   return ending
 }
 

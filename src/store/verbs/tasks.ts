@@ -1,6 +1,7 @@
 import type { By } from '../contract/ledger.js'
 import type { Steps, Tx } from '../port/steps.js'
 import { cancelRecord, discardRecord, editRecord } from '../rules/operator-record.js'
+import { discardTasks } from './batches.js'
 import { cancelTasks } from './runs.js'
 
 /** Cancels tasks, on record if somebody asked for it. Returns the ids that end. */
@@ -14,7 +15,7 @@ export function* cancelOnRecord(tx: Tx, ids: readonly string[], by: By | undefin
 /** Gives up dead tasks, on record. Returns the ids that it changed. */
 export function* discardOnRecord(tx: Tx, ids: readonly string[], by: Required<By>): Steps<string[]> {
   const now = yield* tx.clock.now()
-  const discarded = yield* tx.tasks.discard(ids, by, now)
+  const discarded = yield* discardTasks(tx, ids, by, now)
   yield* tx.audit.append(discardRecord(discarded, by, now), now)
   return discarded
 }

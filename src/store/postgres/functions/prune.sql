@@ -16,11 +16,43 @@ BEGIN
 END
 $$;
 
--- Deletes up to `up_to` tasks that ended in a state before a time, with their ledger. Dead letters that block their lane stay,
--- and lists of which nothing else is left are passed over. Returns how many were listed.
+-- Those of these tasks that are members of a batch, in their order.
+CREATE OR REPLACE FUNCTION redrive.kept_members(ids text[]) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN ARRAY(
+    SELECT one.id FROM unnest(ids) WITH ORDINALITY AS one (id, place)
+    WHERE one.id LIKE 'batch:%'
+      AND EXISTS (SELECT FROM redrive.record WHERE type = 'batch' AND record.id = split_part(one.id, ':', 2))
+    ORDER BY one.place);
+END
+$$;
+
+-- Whether tasks of a state may have to stay although their time is over.
+CREATE OR REPLACE FUNCTION redrive.is_any_kept(of_state smallint) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM redrive.record WHERE type = 'batch')
+    OR of_state = redrive.state_dead() AND redrive.is_any_blocking();
+END
+$$;
+
+-- Those of these tasks of a state that stay although their time is over: members of batches, and dead letters that block
+-- their lane.
+CREATE OR REPLACE FUNCTION redrive.kept_among(ids text[], of_state smallint) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  IF of_state <> redrive.state_dead() THEN
+    RETURN redrive.kept_members(ids);
+  END IF;
+  RETURN ARRAY(SELECT id FROM unnest(redrive.kept_members(ids)) AS id
+    UNION SELECT id FROM unnest(redrive.blocking_letters(ids)) AS id);
+END
+$$;
+
+-- Deletes up to `up_to` tasks that ended in a state before a time, with their ledger. Members of batches stay, and dead letters
+-- that block their lane; lists of which nothing else is left are passed over. Returns how many were listed.
 CREATE OR REPLACE FUNCTION redrive.prune_ended(of_state smallint, before bigint, up_to int) RETURNS int
 LANGUAGE plpgsql AS $$
 DECLARE
+  is_any_kept constant boolean := redrive.is_any_kept(of_state);
   gone int := 0;
   place tid;
   ids text[];
@@ -30,12 +62,10 @@ BEGIN
   FOR place, ids IN
     SELECT ended.ctid, ended.tasks FROM redrive.ended
     WHERE ended.state = of_state AND ended.at <= before AND ended.lane IS NULL
-      AND (of_state <> redrive.state_dead() OR NOT redrive.is_any_blocking()
-        OR cardinality(redrive.blocking_letters(ended.tasks)) < cardinality(ended.tasks))
+      AND (NOT is_any_kept OR cardinality(redrive.kept_among(ended.tasks, of_state)) < cardinality(ended.tasks))
     ORDER BY ended.at LIMIT up_to FOR UPDATE SKIP LOCKED
   LOOP
-    kept := CASE WHEN of_state = redrive.state_dead() AND redrive.is_any_blocking()
-      THEN redrive.blocking_letters(ids) ELSE '{}' END;
+    kept := CASE WHEN is_any_kept THEN redrive.kept_among(ids, of_state) ELSE '{}' END;
     IF kept <> '{}' THEN
       ids := ARRAY(SELECT one.id FROM unnest(ids) WITH ORDINALITY AS one (id, place)
         WHERE one.id <> ALL (kept) ORDER BY one.place);

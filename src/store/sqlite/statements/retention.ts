@@ -6,9 +6,12 @@ const LAST_RULE = /* sql */ `limit_rule AS rule
   WHERE rule.kind = lane.kind AND ifnull(rule.category = lane.category, 1) AND ifnull(rule.key = lane.key, 1)
   ORDER BY rule.id DESC LIMIT 1`
 
-/** Whether a task is not a dead letter that blocks its lane. */
+/** Whether a task is neither a dead letter that blocks its lane, nor a member of a batch. */
 export const IS_PRUNABLE = /* sql */ `
-  NOT (task.state = 6 AND task.blocks IS NOT NULL AND (SELECT lane.blocking FROM lane WHERE lane.id = task.blocks))`
+  NOT (task.state = 6 AND task.blocks IS NOT NULL AND (SELECT lane.blocking FROM lane WHERE lane.id = task.blocks))
+  AND NOT (task.id >= 'batch:' AND task.id < 'batch;' AND EXISTS (
+    SELECT 1 FROM record
+    WHERE type = 'batch' AND record.id = substr(task.id, 7, instr(substr(task.id, 7), ':') - 1)))`
 
 /** Deletes what is past its retention. */
 export function retentionStatements(db: Preparer) {
