@@ -31,10 +31,11 @@ const EXPORTS: Readonly<Record<string, string>> = {
   'redrive/presets': `
     Preset presetNamed presets`,
   'redrive/task': `
-    Codec CodecError DeadLetter Death DeclaredTask DrainResult EnqueueOptions Later LeaseLostError Outage PayloadError ResultError Skip
-    StandardSchema StepContext StepError StepFailedError Task TaskCancelledError TaskContext TaskDefinition TaskHandler TaskKindError TaskNotFoundError
-    TaskNotSucceededError TaskOptions TaskQueue Worker WorkerOptions WorkerStoppedError compressed declareTask defineTask
-    encrypted later skip storeAudit`,
+    BatchEnd BatchEndedError BatchItem BatchItems Codec CodecError DeadLetter Death DeclaredTask DrainResult
+    EnqueueOptions EnqueuedBatch Later LeaseLostError Outage PayloadError ResultError Skip StandardSchema
+    StepContext StepError StepFailedError Task TaskBatch TaskCancelledError TaskContext TaskDefinition TaskHandler
+    TaskKindError TaskNotFoundError TaskNotSucceededError TaskOptions TaskQueue Worker WorkerOptions
+    WorkerStoppedError compressed declareTask defineTask encrypted later skip storeAudit`,
   'redrive/schedule': `
     ChangeDay Schedule ScheduleOptions ScheduleSpec ScheduledTask nextSlots proveSchedule schedule`,
   'redrive/pipeline': `
@@ -70,20 +71,21 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Shape Survey SweepReport Sweeper SweeperOptions SweeperSettings documentService expect openMongodbSource
     openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    ArrangedTasks BackfillPlan BudgetView Cancelled DiscardPlan Discarded Examination FailedQueue FailedQueues GroupExplanation
-    GroupNotFoundError GroupView LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError
-    OperationInterruptedError OperationNotFoundError OperationPlan OperationRecord Pruned Purged QueueBusyError
-    RedrivePlan Redriven Refusal RegroupPreview ReprocessPlan Reprocessed RequeuePlan Requeued ResultFileError
-    ResultLog RunReport RunView ScheduleNotFoundError ScheduleView SeenGroups SlotView StoreFigures TaskCountView
-    TaskExplanation TaskView Verification Why WorkerView YieldReport backfillSchedule cancelTasks countTasks
-    discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues findFailedQueue
-    findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBudgets listGroups listLanes
-    listSchedules listTasks listWorkers messageView openResultLog operationOutcome pauseSchedule planBackfill
-    planDiscard planOperation planRedrive planReprocess planRequeue previewRules prioritizeTasks promoteTasks
-    pruneStore purgeFailedQueue
-    redriveDeadLetters redriveWhenFixed removeSchedule reportRun reportYields reprocess requeueFailedQueue
-    rescheduleTasks resumeSchedule runOperation runSchedule runView setRates setSchedule startOperation startRequeue storeFigures
-    taskView undoOperation untilEmpty verify walkFailedQueue walkTasks why writeResults`,
+    ArrangedTasks BackfillPlan BatchExplanation BatchNotFoundError BatchView BudgetView Cancelled DiscardPlan
+    Discarded Examination FailedQueue FailedQueues GroupExplanation GroupNotFoundError GroupView LaneView
+    LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError OperationInterruptedError
+    OperationNotFoundError OperationPlan OperationRecord Pruned Purged QueueBusyError RedrivePlan Redriven Refusal
+    RegroupPreview ReprocessPlan Reprocessed RequeuePlan Requeued ResultFileError ResultLog RunReport RunView
+    ScheduleNotFoundError ScheduleView SeenGroups SlotView StoreFigures TaskCountView TaskExplanation TaskView
+    Verification Why WorkerView YieldReport backfillSchedule cancelTasks closeBatch countTasks discardDeadLetters
+    eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues findBatch findFailedQueue
+    findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBatchTasks listBatches listBudgets
+    listGroups listLanes listSchedules listTasks listWorkers messageView openResultLog operationOutcome
+    pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue previewRules
+    prioritizeTasks promoteTasks pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed removeSchedule
+    reportRun reportYields reprocess requeueFailedQueue rescheduleTasks resumeSchedule runOperation runSchedule
+    runView setRates setSchedule startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify
+    walkFailedQueue walkTasks why writeResults`,
   'redrive/notify': `
     Notification Notifier NotifyOptions Target notify slack webhook`,
   'redrive/config': `

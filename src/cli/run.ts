@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander'
 import { OptionError } from '../policy/index.js'
 import { withoutSecrets } from '../telemetry/index.js'
 import type { CommandContext } from './command.js'
+import { addBatch } from './commands/batch/batch.js'
 import { addBudget } from './commands/budget/budget.js'
 import { addBus } from './commands/bus/bus.js'
 import { addDlq } from './commands/dlq/dlq.js'
@@ -93,6 +94,7 @@ function programOf(context: CommandContext): Command {
   addLane(program, context)
   addBudget(program, context)
   addSchedule(program, context)
+  addBatch(program, context)
   addStats(program, context)
   addQueue(program, context)
   addSweep(program, context)

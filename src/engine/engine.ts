@@ -15,6 +15,7 @@ import {
 } from '../store/internal.js'
 import type { Sink } from '../telemetry/index.js'
 import { type Clock, queueClock } from '../time/index.js'
+import { BatchDuty } from './batch-duty.js'
 import { Bell } from './bell.js'
 import { CancelWatch } from './cancel-watch.js'
 import { Drain, type DrainOptions, type DrainResult } from './drain.js'
@@ -131,6 +132,7 @@ export class Engine {
   readonly #news: WorkerNews
   readonly #schedules: ScheduleDuty
   readonly #expiry: ExpiryDuty
+  readonly #batches: BatchDuty
   /** Set if it runs only what is due. */
   #drain: Drain | undefined
   #isMakingRoom = false
@@ -161,6 +163,7 @@ export class Engine {
       onAnswer: (settlement, answer, sentAt) => {
         if (answer.gates !== undefined) this.#gatesChanged(answer.gates)
         this.#flow.answered(settlement, answer, sentAt)
+        this.#batches.settled(settlement.id, settlement.outcome)
       },
       onLocked: settlement => this.#flow.locked(settlement),
       onSettled: () => {
@@ -168,14 +171,16 @@ export class Engine {
         const mayBeOver = this.#drain !== undefined || this.#rooms.stages.length > 0
         if (this.#isBehind || (mayBeOver && this.#isIdle)) this.#bell.ring()
         this.runs.batchSettled()
+        this.#batches.allSettled()
       },
     })
     this.grouping = new GroupingDuty(store, this.name)
     const operations = new OperationDuty(store, this.name, kinds, clock, options.outside)
     this.#schedules = new ScheduleDuty(store.schedules, clock, slot => this.#news.slotEnded(slot))
+    this.#batches = new BatchDuty(() => store.batches, clock)
     const drivers = options.isDriver === false ? [] : [operations, this.#schedules]
     this.#expiry = new ExpiryDuty(store, this.name, this.#rooms.kinds, { clock, sink })
-    this.#duties = new Duties([...drivers, this.grouping, this.#expiry, ...duties])
+    this.#duties = new Duties([...drivers, this.grouping, this.#expiry, this.#batches, ...duties])
     this.#janitor = new Janitor(store, clock, options.retention ?? {})
     const kindNames = [...new Set(this.#rooms.kinds.map(({ kind }) => kind))]
     const report = { release, kinds: kindNames, categories: options.categories, host: hostname() }
@@ -284,6 +289,7 @@ export class Engine {
     if (this.#isIdle) this.#isMakingRoom = false
     // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
     this.#isBehind = this.#settler.unsettled > this.#rooms.maxUnsettled
+    await this.#endBatches()
     const wasQuiet = this.#isQuiet
     const { rooms, limit } = this.#freeRooms()
     this.#hasChanged = false
@@ -301,6 +307,11 @@ export class Engine {
     if (tasks.length === 0 && this.#isQuiet) this.runs.idle()
     if (nextAt === undefined) return Infinity
     return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)
+  }
+
+  /** Before a drain ends: the last task of a batch may have ended, and another one follows. */
+  async #endBatches(): Promise<void> {
+    if (this.#drain !== undefined && this.#isQuiet) await this.#batches.finish()
   }
 
   /** Where it may start tasks, and how many. */
@@ -420,6 +431,7 @@ export class Engine {
       await this.#settler.end().finally(() => this.#pulse.stop())
     }
     await this.runs.finish()
+    await this.#batches.finish()
     await dutiesOver
     // Nothing that it knows of is left with it, so its lease may as well run out.
     await this.#store.leave(this.name).catch(() => {})

@@ -1,6 +1,14 @@
 export { eventIn } from '../event/internal.js'
-export { OperationNotFoundError, type OperationRecord } from '../store/internal.js'
+export { BatchNotFoundError, OperationNotFoundError, type OperationRecord } from '../store/internal.js'
 export { type ArrangedTasks, prioritizeTasks, promoteTasks, rescheduleTasks } from './arrange-tasks.js'
+export {
+  type BatchExplanation,
+  type BatchView,
+  closeBatch,
+  findBatch,
+  listBatches,
+  listBatchTasks,
+} from './batches.js'
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'

@@ -1,6 +1,7 @@
 // For the other folders of this package. Users import from index.ts.
 
 export type { Route } from '../event/internal.js'
+export { deadOfBatch } from './batches.js'
 export type { KnownQueues } from './failed-queues.js'
 export { followTask } from './follow-task.js'
 export { type BudgetReader, openGates, withGated } from './gates.js'

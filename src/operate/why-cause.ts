@@ -36,6 +36,7 @@ export type WhyStore = Pick<
   | 'policies'
   | 'runs'
   | 'schedules'
+  | 'batches'
 >
 
 /** The causes of a task's state, and what to do about them. */

@@ -1,5 +1,6 @@
 import type { Store, TaskStatus } from '../store/index.js'
 import { contractOf, isSlotRunId, type SlotEnd, type TaskStanding } from '../store/internal.js'
+import { batchCause } from './why-batch.js'
 import { type Because, MAX_BEFORE, type WhyAction, type WhyCause, type WhyStore } from './why-cause.js'
 import { whyEnded, whyRunning } from './why-ended.js'
 import { runCause, whySlot } from './why-slot.js'
@@ -44,7 +45,8 @@ export async function why(store: Store, id: string): Promise<Why | undefined> {
   const { kind, category, key, status } = standing.task
   const { causes, actions } = await becauseOf(contract, standing)
   const run = isSlotRunId(id) ? runCause(await contract.schedules.slotOf(id)) : undefined
-  const all = run === undefined ? causes : [...causes, run]
+  const batch = await batchCause(contract, id)
+  const all = [...causes, ...(run === undefined ? [] : [run]), ...(batch === undefined ? [] : [batch])]
   return { id, kind, category, key, status, isTask: true, answer: causes[0]?.text ?? '', causes: all, actions }
 }
 

@@ -13,7 +13,7 @@ import {
   type ScheduleTimes,
 } from '../store/internal.js'
 import type { DeclaredTask } from '../task/index.js'
-import { checkedPriority, type Moment, refuseCodec, toJson, toTime } from '../task/internal.js'
+import { checkedPriority, type Moment, payloadJson, refuseCodec, toTime } from '../task/internal.js'
 
 /** Options of `schedule`. It has either a cron expression or an interval. */
 export interface ScheduleOptions<Input = unknown> {
@@ -109,7 +109,13 @@ export function schedule<Input>(
 }
 
 function taskOf({ task, category, key, priority, payload }: ScheduleOptions & { payload?: unknown }): ScheduledTask {
-  return { kind: task.kind, category, key, priority: checkedPriority(priority), payload: toJson(task.kind, payload) }
+  return {
+    kind: task.kind,
+    category,
+    key,
+    priority: checkedPriority(priority),
+    payload: payloadJson(task.kind, payload),
+  }
 }
 
 function spanOf(options: ScheduleOptions): Pick<ScheduleSpec, 'startAt' | 'endAt'> {

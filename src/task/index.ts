@@ -14,6 +14,14 @@ export {
   TaskCancelledError,
   WorkerStoppedError,
 } from '../engine/internal.js'
+export { BatchEndedError } from '../store/internal.js'
+export type {
+  BatchEnd,
+  BatchItem,
+  BatchItems,
+  EnqueuedBatch,
+  TaskBatch,
+} from './batches.js'
 export { type DeclaredTask, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export { PayloadError, ResultError, TaskKindError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'

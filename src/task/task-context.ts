@@ -1,7 +1,16 @@
 import type { ActiveAttempt } from '../attempt/index.js'
 import type { AttemptRecorder, StepOptions, StepWork } from '../engine/internal.js'
-import type { ClaimedTask, OnceOptions, SlotRecord, Storable, StoreContract } from '../store/internal.js'
+import {
+  batchOf,
+  type ClaimedTask,
+  type OnceOptions,
+  type SlotRecord,
+  type Storable,
+  type StoreContract,
+} from '../store/internal.js'
+import { type TaskBatch, taskBatch } from './batches.js'
 import type { KeptAsJson } from './json-type.js'
+import { TaskQueue } from './task-queue.js'
 
 /** A task as its handler sees it. It can be taken apart and copied: `{ signal, once }`, `{ ...task }`. */
 export interface TaskContext {
@@ -30,6 +39,8 @@ export interface TaskContext {
   readonly scheduledFor: number | undefined
   /** Whether it runs because its slot was missed, or backfilled. */
   readonly isCatchUp: boolean
+  /** The batch that it belongs to, to which it may add tasks; `undefined` for other tasks. */
+  readonly batch: TaskBatch | undefined
   /** Proves that this attempt still holds the task. Pass it to a store's `once`. */
   readonly fence: { readonly id: string; readonly token: string }
   /** Aborts when the attempt times out, the task is cancelled, or its worker stops or loses its lease. */
@@ -76,7 +87,7 @@ export function taskContext(
   task: ClaimedTask,
   attempt: ActiveAttempt,
   recorder: AttemptRecorder,
-  store: Pick<StoreContract, 'once'>,
+  store: StoreContract,
   slot?: SlotRecord,
 ): TaskContext {
   return new AttemptContext(task, attempt, recorder, store, slot)
@@ -107,6 +118,7 @@ class AttemptContext implements TaskContext {
   declare readonly slot: string | undefined
   declare readonly scheduledFor: number | undefined
   declare readonly isCatchUp: boolean
+  declare readonly batch: TaskBatch | undefined
   declare readonly fence: { readonly id: string; readonly token: string }
   declare readonly signal: AbortSignal
   declare readonly once: TaskContext['once']
@@ -119,7 +131,7 @@ class AttemptContext implements TaskContext {
     task: ClaimedTask,
     attempt: ActiveAttempt,
     recorder: AttemptRecorder,
-    store: Pick<StoreContract, 'once'>,
+    store: StoreContract,
     slot: SlotRecord | undefined,
   ) {
     this.id = task.id
@@ -133,6 +145,8 @@ class AttemptContext implements TaskContext {
     this.slot = slot?.localTime
     this.scheduledFor = slot?.slot
     this.isCatchUp = slot?.isCatchUp === true
+    const batch = batchOf(task.id)
+    this.batch = batch === undefined ? undefined : taskBatch(batch, task.id, store, new TaskQueue(store))
     const fence = { id: task.id, token: task.token }
     this.fence = fence
     this.once = <T>(key: string, work: (tx: never) => T & Storable<T>, { params }: Pick<OnceOptions, 'params'> = {}) =>

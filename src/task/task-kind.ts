@@ -15,10 +15,7 @@ import { type TaskContext, taskContext } from './task-context.js'
 const MAX_RESULT = 2 ** 20
 
 /** The tasks of a definition, as an engine runs them. */
-export function taskKind(
-  definition: TaskDefinition,
-  store: Pick<StoreContract, 'once' | 'limit' | 'budgets' | 'schedules'>,
-): WorkKind {
+export function taskKind(definition: TaskDefinition, store: StoreContract): WorkKind {
   const { kind, policy, policyHash, limits, budget, onDead, codec } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'

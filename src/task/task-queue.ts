@@ -1,20 +1,21 @@
 import { activeTraceparent } from '../attempt/index.js'
 import { decodedRow, leniently, toMs } from '../engine/internal.js'
 import { type Duration, OptionError } from '../policy/index.js'
-import { checkOptions, type KnownOptions, plainJson, problemOf, quoted } from '../policy/internal.js'
+import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
 import type { By, Enqueued, LedgerRow, NewTask, Page, Store, TaskFilter } from '../store/index.js'
 import {
   type AttemptTraces,
   attemptTraces,
   type Cost,
   contractOf,
-  lengthProblem,
   recordRedrive,
   type StoreContract,
 } from '../store/internal.js'
 import { type Clock, parseMoment, systemClock } from '../time/index.js'
+import { type BatchItems, type BatchOptions, type EnqueuedBatch, fillBatch, prepared } from './batches.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
+import { payloadJson } from './payload-json.js'
 import { validate } from './standard-schema.js'
 import { resultOf, type Task, taskOf, untilEnded } from './task-result.js'
 
@@ -129,6 +130,26 @@ export class TaskQueue {
     return this.#store.enqueue(
       isPlain ? plainTasks(task, items) : await Promise.all(items.map(item => this.#prepare(task, item.payload, item))),
     )
+  }
+
+  /**
+   * Enqueues tasks that end together: a task follows once the last of them has ended, with how they ended. They are read and
+   * added a thousand at a time, each thousand in one transaction, and run meanwhile.
+   *
+   * ```ts
+   * await queue.enqueueBatch('newsletter-42', sendEmail, readers, { onEnd: { task: tellEditor } })
+   * ```
+   *
+   * Where it fails halfway, or its process dies, call it again with the same tasks: it goes on where it was. A batch that has
+   * all its tasks stays as it is, and `isNew` is false.
+   */
+  async enqueueBatch<P>(
+    name: string,
+    task: TaskFor<P>,
+    items: BatchItems<NoInfer<P>>,
+    options: BatchOptions = {},
+  ): Promise<EnqueuedBatch> {
+    return fillBatch(this.#store, name, items, item => prepared(this, task, item), options)
   }
 
   /**
@@ -287,23 +308,9 @@ function newTask<P>(
   }
 }
 
-/** The JSON of a payload. Throws a `PayloadError` for what JSON cannot hold. */
-export function toJson(kind: string, payload: unknown): string {
-  let json: string | undefined
-  try {
-    json = plainJson(payload)
-  } catch (error) {
-    throw new PayloadError(kind, problemOf(error))
-  }
-  if (json === undefined) return 'null'
-  const problem = lengthProblem(json)
-  if (problem !== undefined) throw new PayloadError(kind, problem)
-  return json
-}
-
 /** The payload of a new task as its store keeps it. */
 function storedPayload({ kind, codec }: Pick<DeclaredTask, 'kind' | 'codec'>, payload: unknown): string {
-  const json = toJson(kind, payload)
+  const json = payloadJson(kind, payload)
   return codec === undefined ? json : codec.encode(json, 'payload', '')
 }
 

@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
 import type { LetterSelection, RedrivePlan } from '../../../operate/index.js'
+import { deadOfBatch } from '../../../operate/internal.js'
 import type { StoreContract } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { writeList } from '../../terminal/output.js'
-import { type CommonOptions, type FilterOptions, withFilterOptions } from '../shared/options.js'
-import { type FilterReader, taskFilter } from '../task/filter.js'
+import { type CommonOptions, type FilterOptions, withBatchOption, withFilterOptions } from '../shared/options.js'
+import { taskFilter } from '../task/filter.js'
 import { letterTable } from '../task/text.js'
 
 /** The rows of a dry run's table. JSON has all of them. */
@@ -14,14 +15,13 @@ const SHOWN = 20
 /** The flags that select dead letters, besides their ids. */
 export interface SelectionOptions extends FilterOptions {
   readonly all?: boolean
+  readonly batch?: string
 }
 
 /** Adds the ids and the flags that select dead letters. */
 export function withSelection(command: Command, verb: string): Command {
-  return withFilterOptions(command.argument('[ids...]', 'Ids of the dead letters')).option(
-    '--all',
-    `${verb} every dead letter`,
-  )
+  const filtered = withBatchOption(withFilterOptions(command.argument('[ids...]', 'Ids of the dead letters')))
+  return filtered.option('--all', `${verb} every dead letter`)
 }
 
 /**
@@ -32,9 +32,9 @@ export function selectionOf(
   ids: readonly string[],
   options: SelectionOptions,
   what = 'dead letters',
-): (store: FilterReader) => Promise<LetterSelection> {
-  const { kind, category, key, code, group, where, all } = options
-  const hasFilter = [kind, category, key, code, group, where].some(value => value !== undefined)
+): (store: StoreContract) => Promise<LetterSelection> {
+  const { kind, category, key, code, group, where, batch, all } = options
+  const hasFilter = [kind, category, key, code, group, where, batch].some(value => value !== undefined)
   if ([ids.length > 0, hasFilter, all === true].filter(Boolean).length > 1) {
     throw new UsageError('Pass ids, a filter or --all, but only one of them.')
   }
@@ -42,6 +42,7 @@ export function selectionOf(
   if (!hasFilter && !all) {
     throw new UsageError(`Which ${what}? Pass ids, a filter such as --kind or --code, or --all.`)
   }
+  if (batch !== undefined) return async store => ({ ids: await deadOfBatch(store, batch) })
   return async store => (all ? { all } : { filter: await taskFilter(store, options) })
 }
 

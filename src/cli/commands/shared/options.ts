@@ -51,6 +51,12 @@ export function withFilterOptions(command: Command): Command {
     )
 }
 
+/** Adds the flag that selects the tasks of a batch, alone. */
+export function withBatchOption(command: Command): Command {
+  const batch = new Option('--batch <name>', 'Only tasks of this batch').argParser(nonEmpty)
+  return command.addOption(batch.conflicts(['kind', 'category', 'key', 'code', 'group', 'where']))
+}
+
 /** Adds the flags of every list. */
 export function withPageOptions(command: Command, of = 'tasks'): Command {
   return command

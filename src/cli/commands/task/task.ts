@@ -10,7 +10,13 @@ import { writeOne } from '../../terminal/output.js'
 import { signalsOf } from '../../terminal/signals.js'
 import { quoted } from '../../terminal/visible.js'
 import { withStore } from '../shared/open-store.js'
-import { type ListOptions, withCommonOptions, withFilterOptions, withPageOptions } from '../shared/options.js'
+import {
+  type ListOptions,
+  withBatchOption,
+  withCommonOptions,
+  withFilterOptions,
+  withPageOptions,
+} from '../shared/options.js'
 import { withTaskCodecs } from '../worker/load-work.js'
 import { addArrange } from './arrange.js'
 import { addCancel } from './cancel.js'
@@ -32,19 +38,21 @@ export function addTask(program: Command, context: CommandContext): void {
     .command('ls')
     .description('List tasks, most recently changed first')
     .addOption(new Option('--status <status>', 'Only tasks with this status').choices(STATUSES))
-    .action(async (options: ListOptions & { readonly status?: TaskStatus }) =>
+    .action(async (options: ListOptions & { readonly status?: TaskStatus; readonly batch?: string }) =>
       context.end(await printTasks(context, options, { toTable: taskTable, what: 'tasks' })),
     )
-  withCommonOptions(withPageOptions(withFilterOptions(ls))).addHelpText(
+  withCommonOptions(withPageOptions(withBatchOption(withFilterOptions(ls)))).addHelpText(
     'after',
     `
 CHANGED is when a task reached its status: when a running one started. NEXT is
 when a waiting one may start: 'paused' and 'gated' if somebody, or a failure
-budget, keeps it back (see redrive why).
+budget, keeps it back (see redrive why). Tasks of a batch come in the order in
+which they were added.
 
 Examples:
   redrive task ls --status waiting
   redrive task ls --kind send-email --key tenant-7 --limit 10
+  redrive task ls --batch newsletter-42 --status dead
   redrive task ls --output jsonl | jq -r .id`,
   )
 
