@@ -23,6 +23,7 @@ const SUITES = [
   'operations',
   'budgets',
   'schedules',
+  'steps',
   'worker-heap',
   'latency',
   'postgres',

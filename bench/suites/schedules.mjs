@@ -2,10 +2,9 @@
 //
 // Firing is by the clock on the wall, since a disk is in it. The idle worker is by the processor time of its process, and on
 // PostgreSQL by that of the server too.
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import { timetables } from '../../dist/calendar/internal.js'
 import { schedule } from '../../dist/schedule/index.js'
 import { contractOf } from '../../dist/store/internal.js'
@@ -14,6 +13,7 @@ import { openSqlite } from '../../dist/store/sqlite/index.js'
 import { declareTask, defineTask, Worker } from '../../dist/task/index.js'
 import { median } from '../interleave.mjs'
 import { withServer } from '../postgres/server.mjs'
+import { cpuOf, postmasterOf, spentSince } from '../postgres/server-cpu.mjs'
 
 const isShort = process.env.REDRIVE_BENCH_SHORT === '1'
 const SCHEDULES = isShort ? 1000 : 10_000
@@ -111,38 +111,6 @@ async function onSqlite() {
   const result = await figures('SQLite', open, () => new Map())
   rmSync(folder, { recursive: true })
   return result
-}
-
-/** The processor time of each process of a server, in milliseconds. */
-function cpuOf(postmaster) {
-  const times = new Map()
-  for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
-    try {
-      if (parentOf(pid) !== postmaster) continue
-      times.set(pid, Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6)
-    } catch {
-      // It has ended.
-    }
-  }
-  return times
-}
-
-/** The processor time since then of the processes that are still there. */
-function spentSince(before, after) {
-  return [...after].reduce((sum, [pid, ms]) => sum + ms - (before.get(pid) ?? 0), 0)
-}
-
-function parentOf(pid) {
-  return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[1]
-}
-
-async function postmasterOf(url) {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  const { rows } = await client.query('SELECT pg_backend_pid() AS pid')
-  const parent = parentOf(rows[0].pid)
-  await client.end()
-  return parent
 }
 
 const onPostgres = () =>
