@@ -211,6 +211,12 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     const { rows } = await pool.query('SELECT task FROM redrive.waiting LIMIT $1', [BATCH])
     return () => store.cancel(rows.map(({ task }) => task))
   },
+  'a change of tasks that wait': async () => {
+    const { rows } = await pool.query('SELECT task FROM redrive.waiting LIMIT $1', [BATCH])
+    const ids = rows.map(({ task }) => task)
+    const none = ids.map(() => null)
+    return () => ask('arrange', [ids, ids.map(() => 9e12), none, none, 'rescheduled', 'ann', null, 'op-1', null])
+  },
   pause: () => () => store.pause({ kind: 'a' }, { isPaused: true }),
   limit: () => () => store.limit({ kind: 'a' }, { concurrency: 1 }),
   prune: () => () => store.prune({ endedMs: 0, deadMs: 0, keysMs: 0, auditMs: 0 }, BATCH),

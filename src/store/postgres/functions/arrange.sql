@@ -62,7 +62,8 @@ BEGIN
     SET priority = new.priority, next_at = new.next_at,
       state = CASE waiting.state WHEN redrive.state_budgeted() THEN waiting.state
         ELSE redrive.waiting_state(new.next_at <= now_ms, waiting.alone) END
-    FROM new WHERE waiting.ctid = ANY (ARRAY[new.place])
+    -- Found by their places: with ANY, each would take a scan of the table.
+    FROM new WHERE waiting.ctid = new.place
   ), recorded AS (
     INSERT INTO redrive.ledger (task, sequence, attempt, started_at, ended_at, worker, outcome, reason, category, before)
     SELECT id, entries + 1, 0, now_ms, now_ms, who, act, why,
