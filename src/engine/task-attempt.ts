@@ -237,12 +237,18 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 
   /** The notes that the ledger keeps: how far it had come, if it failed or was cut short, and its steps. */
   #notes(end: End): AttemptNotes | undefined {
-    if (this.#steps === undefined && this.#notebook === undefined) return undefined
+    const used = this.#used
+    if (this.#steps === undefined && this.#notebook === undefined && used === undefined) return undefined
     const told = end.type === 'failed' || end.type === 'stopped' ? this.#notebook?.notes() : undefined
     const step = 'step' in end ? end.step?.name : undefined
     const isOver = end.type === 'succeeded' || end.type === 'advanced'
     const unusedSteps = isOver ? (this.#steps?.unused ?? []) : []
-    const notes = { ...told, ...(step !== undefined && { step }), ...(unusedSteps.length > 0 && { unusedSteps }) }
+    const notes = {
+      ...told,
+      ...(used !== undefined && { used }),
+      ...(step !== undefined && { step }),
+      ...(unusedSteps.length > 0 && { unusedSteps }),
+    }
     return Object.keys(notes).length === 0 ? undefined : notes
   }
 

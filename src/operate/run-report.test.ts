@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
-
+import { batch, pipeline, type StageContext, stage } from '../pipeline/index.js'
+import { FinalError } from '../policy/index.js'
 import { MemoryStore, type RunSettings } from '../store/internal.js'
 import { reportRun } from './run-report.js'
 
@@ -71,4 +72,36 @@ it('knows no run of that name, and stops when it is told to', async () => {
   const stop = new AbortController()
   const reading = reportRun(store, 'r', { signal: stop.signal, onProgress: () => stop.abort() })
   await expect(reading).rejects.toThrow('aborted')
+})
+
+it('adds up what attempts have used: also those that failed, those of dead items, and shares of batches', async () => {
+  const store = new MemoryStore()
+  const ask = (n: number, { attempt, used }: StageContext) => {
+    used({ tokens: 100, dollars: 0.1 })
+    if (n === 1 && attempt === 1) throw Object.assign(new Error('busy'), { status: 503 })
+    if (n === 2) throw new FinalError('refused')
+    return n
+  }
+  const line = pipeline(
+    'line',
+    stage('ask', ask, { policy: { attempts: 2, backoff: { base: '1ms' } } }),
+    stage('plain', (n: number) => n),
+    batch(
+      'embed',
+      (inputs: readonly number[], { used }) => {
+        used({ tokens: 10 })
+        return [...inputs]
+      },
+      { size: 3, within: '1m' },
+    ),
+  )
+  const { run } = await line.run([1, 2, 3, 4], { store })
+  const report = await reportRun(store, run)
+  expect(report?.counts).toMatchObject({ succeeded: 3, dead: 1 })
+  expect(report?.stageReports.map(({ stage, used }) => [stage, used])).toEqual([
+    ['ask', { tokens: 500, dollars: 0.5 }],
+    ['plain', {}],
+    ['embed', { tokens: 10 }],
+  ])
+  expect(report?.used).toEqual({ tokens: 510, dollars: 0.5 })
 })

@@ -1,5 +1,6 @@
 import type { Store } from '../store/index.js'
-import { contractOf, type RunStore, type TaskReader } from '../store/internal.js'
+import { type Cost, contractOf, type RunStore, type TaskReader } from '../store/internal.js'
+import { costOf, roundedCost } from './cost.js'
 import { type AttemptYield, type ErrorCount, type RetryBucket, RunTally } from './run-tally.js'
 import { type RunView, runView } from './run-view.js'
 import type { StageReport } from './stage-tally.js'
@@ -12,6 +13,8 @@ export interface RunReport extends RunView {
   readonly itemsPerSecond: number
   /** Its stages, in their order. */
   readonly stageReports: readonly StageReport[]
+  /** How much all attempts took from each bucket, as `used()` said: those of dead items, and those that failed, too. */
+  readonly used: Cost
   /** How many items needed no retry, one, two, …. */
   readonly retries: readonly RetryBucket[]
   /** Which attempts succeed: of the first ones, of the second ones, …. */
@@ -68,13 +71,15 @@ export async function reportRun(
     onProgress?.(read)
     after = next
   } while (after !== undefined)
+  const stageReports = tally.stages()
   const durationMs = (run.endedAt ?? (await contract.now())) - run.createdAt
   const { succeeded, skipped, dead } = run.counts
   return {
     ...runView(run),
     durationMs,
     itemsPerSecond: durationMs > 0 ? ((succeeded + skipped + dead) * 1000) / durationMs : 0,
-    stageReports: tally.stages(),
+    stageReports,
+    used: roundedCost(costOf(stageReports.map(({ used }) => used))),
     retries: tally.retries(),
     attempts: tally.yields(),
     errors: tally.errors(),

@@ -1,4 +1,6 @@
 import type { LedgerRow } from '../store/index.js'
+import type { Cost } from '../store/internal.js'
+import { costOf, roundedCost } from './cost.js'
 import { DurationHistogram, type Percentiles } from './duration-histogram.js'
 
 /** The figures of a stage. */
@@ -21,6 +23,8 @@ export interface StageReport {
   readonly deferrals: number
   /** Attempts whose worker died. */
   readonly losses: number
+  /** How much its attempts took from each bucket, as `used()` said: those that failed too. */
+  readonly used: Cost
   /** How long its attempts took, in milliseconds. */
   readonly durations: Percentiles
 }
@@ -45,10 +49,12 @@ export class StageTally {
   #retries = 0
   #deferrals = 0
   #losses = 0
+  #used: Cost = {}
   readonly #durations = new DurationHistogram()
 
   add(row: LedgerRow): void {
     const { outcome, startedAt, endedAt } = row
+    if (row.notes?.used !== undefined) this.#used = costOf([this.#used, row.notes.used])
     if (outcome === 'lost') this.#losses++
     if (outcome === 'lost' || row.attempt === 0) return
     this.#durations.add(endedAt - startedAt)
@@ -70,6 +76,7 @@ export class StageTally {
       retries: this.#retries,
       deferrals: this.#deferrals,
       losses: this.#losses,
+      used: roundedCost(this.#used),
       durations: this.#durations.percentiles(),
     }
   }

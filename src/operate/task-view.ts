@@ -1,6 +1,7 @@
 import { isEncoded, shownText } from '../codec/internal.js'
 import { exactValue } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord, TaskStatus } from '../store/index.js'
+import type { Cost } from '../store/internal.js'
 import { type NotesView, notesView } from './notes-view.js'
 
 /** A task as plain JSON: times as ISO 8601 text in UTC, `null` where there is no value. */
@@ -97,6 +98,8 @@ export interface LedgerRowView extends NotesView {
   readonly trace: string | null
   /** The step of the handler that ended it: it failed, or waits for its next attempt. */
   readonly step: string | null
+  /** How much it took from each bucket, as its handler reported; `null` if it did not. */
+  readonly used: Cost | null
   /** Steps on record that the handler did not use. */
   readonly unusedSteps: readonly string[]
 }
@@ -154,6 +157,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     release: row.release ?? null,
     trace: row.trace ?? null,
     step: row.notes?.step ?? null,
+    used: row.notes?.used ?? null,
     unusedSteps: row.notes?.unusedSteps ?? [],
     ...notesView(row.notes),
   }

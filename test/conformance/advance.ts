@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import type { NewTask, TaskStatus } from '../../src/store/index.js'
-import type { ClaimedTask, Outcome, Settled, Settlement, StoreContract } from '../../src/store/internal.js'
+import type {
+  AttemptEntry,
+  ClaimedTask,
+  Outcome,
+  Settled,
+  Settlement,
+  StoreContract,
+} from '../../src/store/internal.js'
 import {
   add,
   addOne,
@@ -130,6 +137,18 @@ export const ADVANCE: StoreBehaviours = {
     const plain = await addOne(store)
     await settle(store, await claimOne(store), { type: 'succeeded' })
     assertFields((await store.ledger(plain))[0], { category: undefined, version: undefined, call: undefined })
+  },
+
+  async 'the ledger has the cost that the attempts of each stage have reported'(store) {
+    const item = await startItem(store)
+    const kept = await goOn(store, item, TO_PARSE, { notes: { used: { tokens: 1250.5 } } })
+    await settle(store, kept, { type: 'succeeded', result: '1' }, { notes: { used: { tokens: 7, pages: 1 } } })
+    assertFields(await get(store, item.id), { status: 'succeeded', result: '1' })
+    const rows = (await store.ledger(item.id)).map(({ category, outcome, notes }) => [category, outcome, notes?.used])
+    assert.deepEqual(rows, [
+      ['fetch', 'advanced', { tokens: 1250.5 }],
+      ['parse', 'succeeded', { tokens: 7, pages: 1 }],
+    ])
   },
 
   async 'an advance without an attempt leaves no row'(store) {
@@ -427,7 +446,7 @@ async function goOn(
   store: StoreContract,
   task: ClaimedTask,
   outcome: Outcome,
-  more: { readonly version?: string; readonly call?: string } = {},
+  more: Partial<Pick<AttemptEntry, 'version' | 'call' | 'notes'>> = {},
 ): Promise<ClaimedTask & { readonly now: number }> {
   const settled = await settleFully(store, task, outcome, more)
   assert.ok(settled.result === 'kept', `an item should be kept, but was ${settled.result}`)

@@ -148,6 +148,7 @@ export const STEPS: StoreBehaviours = {
   async 'the notes of an attempt stay with its row of the ledger'(store) {
     const notes = {
       step: 'charge',
+      used: { tokens: 1250.5, requests: 1 },
       unusedSteps: ['old'],
       progress: { fraction: 0.4, text: 'page 3 of 8 🚀' },
       log: [{ at: 1, text: 'one\ntwo "\\' }],
@@ -155,11 +156,11 @@ export const STEPS: StoreBehaviours = {
     const task = await start(store, { id: 'a' })
     await settle(store, task, { type: 'retry', delayMs: 0, isBackoff: true }, { verdict: TIMED_OUT, error: 'x', notes })
     const again = await claimOne(store)
-    await settle(store, again, { type: 'succeeded' }, { notes: { unusedSteps: ['old'] } })
+    await settle(store, again, { type: 'succeeded' }, { notes: { unusedSteps: ['old'], used: { tokens: 7 } } })
     const rows = await store.ledger('a')
     assert.deepEqual(
       rows.map(row => row.notes),
-      [notes, { unusedSteps: ['old'] }],
+      [notes, { unusedSteps: ['old'], used: { tokens: 7 } }],
     )
   },
 

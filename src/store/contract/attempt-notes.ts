@@ -1,9 +1,13 @@
+import type { Cost } from './task.js'
+
 /** What the ledger says of an attempt beyond its outcome. Texts are bounded and redacted. */
 export interface AttemptNotes {
   /** The step that ended the attempt: it failed, or it waits for its next attempt. */
   readonly step?: string | undefined
   /** Steps on record that the handler did not ask for: it has left them out, or renamed them. */
   readonly unusedSteps?: readonly string[] | undefined
+  /** How much it took from each bucket, as its handler reported. */
+  readonly used?: Cost | undefined
   /** How far it had come. */
   readonly progress?: Progress | undefined
   /** The last lines that it logged, oldest first. */

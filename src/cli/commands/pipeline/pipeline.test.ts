@@ -20,7 +20,8 @@ const PIPELINE = /* ts */ `
   const sleep = (ms: number) => new Promise(resolve => setTimeout(resolve, ms))
   export const double = pipeline('double', [
     stage('parse', (item: { n: number }) => item.n),
-    stage('call', async (n: number, { attempt }) => {
+    stage('call', async (n: number, { attempt, used }) => {
+      used({ tokens: 10 })
       if (DELAY_MS > 0) await sleep(DELAY_MS)
       if (n % BAD === 0) throw Object.assign(new Error('Poison'), { status: 422 })
       if (n % FLAKY === 0 && attempt === 1) throw Object.assign(new Error('Oops'), { status: 500 })
@@ -112,6 +113,7 @@ describe('redrive pipeline run', () => {
       ],
     })
     const text = (await redrive(['report', 'r'])).out
+    expect(text).toMatch(/Cost that attempts reported\n +call +tokens 1 130\n/)
     expect(text).toContain('Retries that items needed')
     expect(text).toMatch(/http_422 +call +client_error +10 +10/)
 

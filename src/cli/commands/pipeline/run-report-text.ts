@@ -5,6 +5,7 @@ import { bar, grouped, percent } from '../../terminal/chart.js'
 import type { Console } from '../../terminal/console.js'
 import { NAME_WIDTH, table } from '../../terminal/table.js'
 import { pad } from '../../terminal/text-width.js'
+import { costText } from '../shared/cost-text.js'
 import { runHead } from './run-text.js'
 
 /** The width of the longest bar of a chart. */
@@ -22,6 +23,7 @@ export function runReportText(report: RunReport, console: Console, now: number):
   return [
     runHead(report, console, now),
     ...section('Stages', [stageTable(report.stageReports, console)]),
+    ...section('Cost that attempts reported', costLines(report)),
     ...section('Retries that items needed', retryChart(report.retries, console)),
     ...section('Attempts that succeeded', yieldChart(report.attempts, console)),
     ...section('Time that attempts took', durationChart(report.stageReports, console)),
@@ -46,6 +48,16 @@ function stageTable(stages: readonly StageReport[], { width, paint }: Console): 
     paints: [undefined, undefined, undefined, dead > 0 ? paint.red : undefined],
   }))
   return table(columns, rows, { width, paint })
+}
+
+/** The cost of each stage that has reported any, and of the run. */
+function costLines({ stageReports, used }: RunReport): string[] {
+  const stages = stageReports.filter(stage => Object.keys(stage.used).length > 0)
+  if (stages.length === 0) return []
+  const lines = stages.map(({ stage, used }) => ({ label: stage, used }))
+  const all = stages.length === 1 ? lines : [...lines, { label: 'all stages', used }]
+  const width = Math.max(...all.map(({ label }) => label.length))
+  return all.map(({ label, used }) => `  ${pad(label, width)}  ${costText(used)}`)
 }
 
 /** Half of the attempts took no longer than P50. The bars compare P90. */

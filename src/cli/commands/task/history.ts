@@ -5,6 +5,7 @@ import type { Console, Paint } from '../../terminal/console.js'
 import { NAME_WIDTH, paragraph, table } from '../../terminal/table.js'
 import { timestamp } from '../../terminal/times.js'
 import { visible } from '../../terminal/visible.js'
+import { costText } from '../shared/cost-text.js'
 import { shortJson } from '../shared/short-json.js'
 import { progressText } from './notes.js'
 
@@ -58,7 +59,7 @@ function isByPerson({ attempt }: LedgerRowView): boolean {
 }
 
 function detailsOf(row: LedgerRowView, width: number): string[] {
-  const { outcome, worker, release, reason, error, payloadBefore, step, unusedSteps, progress } = row
+  const { outcome, worker, release, reason, error, payloadBefore, step, used, unusedSteps, progress } = row
   const by = reason === null ? `by ${worker}` : `by ${worker}: ${withoutSecrets(reason)}`
   const why = outcome === 'skipped' || outcome === 'succeeded' ? reason : null
   // A bad machine or release shows where attempts failed.
@@ -67,6 +68,7 @@ function detailsOf(row: LedgerRowView, width: number): string[] {
   // The text of an error names its step.
   if (step !== null && error === null) texts.push(`waits for its step '${step}'`)
   if (progress !== null) texts.push(`was at ${progressText(progress)}`)
+  if (used !== null) texts.push(`used ${costText(used)}`)
   if (unusedSteps.length > 0) texts.push(`did not use these steps on record: ${unusedSteps.join(', ')}`)
   if (outcome === 'edited' || payloadBefore !== null) texts.push(`payload before: ${shortJson(payloadBefore)}`)
   return texts.flatMap(text => paragraph(text, { width, indent: '   ' }))
