@@ -289,7 +289,8 @@ export class Engine {
     if (this.#isIdle) this.#isMakingRoom = false
     // A claim need not wait until everything is on record, but the backlog of settlements must not grow without end.
     this.#isBehind = this.#settler.unsettled > this.#rooms.maxUnsettled
-    await this.#endBatches()
+    // Before a drain ends: the last task of a batch may have ended, and another one follows.
+    if (this.#isDrained) await this.#batches.finish()
     const wasQuiet = this.#isQuiet
     const { rooms, limit } = this.#freeRooms()
     this.#hasChanged = false
@@ -309,11 +310,6 @@ export class Engine {
     return Math.min(Math.max(1, nextAt - now), LONGEST_WAIT_MS)
   }
 
-  /** Before a drain ends: the last task of a batch may have ended, and another one follows. */
-  async #endBatches(): Promise<void> {
-    if (this.#drain !== undefined && this.#isQuiet) await this.#batches.finish()
-  }
-
   /** Where it may start tasks, and how many. */
   #freeRooms(): ReturnType<Rooms['free']> {
     if (this.#isQuiet) this.#drain?.quiet()
@@ -330,6 +326,11 @@ export class Engine {
 
   get #isIdle(): boolean {
     return this.#attempts.size === 0 && this.#rooms.areStagesEmpty
+  }
+
+  /** Set if it runs only what is due, and holds nothing. */
+  get #isDrained(): boolean {
+    return this.#drain !== undefined && this.#isQuiet
   }
 
   /** Whether nothing is running, and everything is on record. */
