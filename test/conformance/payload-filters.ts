@@ -47,12 +47,9 @@ async function idsOf(store: StoreContract, filter: TaskFilter): Promise<string[]
   return items.map(({ id }) => id).sort()
 }
 
-async function addMany(store: StoreContract, count: number, payload: string): Promise<string[]> {
-  const ids: string[] = []
-  for (let n = 0; n < count; n += 1000) {
-    ids.push(...(await add(store, ...Array.from({ length: Math.min(1000, count - n) }, () => ({ payload })))))
-  }
-  return ids
+async function addMany(store: StoreContract, count: number, payload: string): Promise<void> {
+  for (let n = 0; n < count; n += 1000)
+    await add(store, ...Array.from({ length: Math.min(1000, count - n) }, () => ({ payload })))
 }
 
 /** Moves all members of an operation, and returns how many pages that took. */
@@ -136,7 +133,7 @@ export const PAYLOAD_FILTERS: StoreBehaviours = {
   async 'a page looks at 10 000 tasks at most, and counts look at all'(store, advance) {
     await add(store, { id: 'oldest', payload: '{"a":1}' })
     await advance(1)
-    const others = await addMany(store, SEARCHED, '{"a":2}')
+    await addMany(store, SEARCHED, '{"a":2}')
     const first = await store.list({ where: { a: 1 } }, { limit: 10 })
     assert.deepEqual([first.items, first.searched], [[], SEARCHED])
     const second = await store.list({ where: { a: 1 } }, { limit: 10, after: first.next })
@@ -153,9 +150,6 @@ export const PAYLOAD_FILTERS: StoreBehaviours = {
     assert.equal(await moveAll(store, id), 2)
     assert.equal((await get(store, 'oldest')).status, 'cancelled')
     assert.equal((await store.count({})).waiting, SEARCHED)
-    // Or else the invariants of each would be checked.
-    await store.cancel(others)
-    assert.equal(await store.prune({ endedMs: 0 }, 2 * SEARCHED), SEARCHED + 1)
   },
 
   async 'tasks are counted by their payload and other fields'(store) {
