@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { Outcome } from '../../src/store/internal.js'
 import {
   add,
   addOne,
@@ -7,10 +8,16 @@ import {
   claimIds,
   claimOne,
   laneOf,
+  lose,
   type StoreBehaviours,
   settle,
+  settleUncounted,
   start,
+  TIMED_OUT,
 } from './harness.js'
+
+const RETRY = { type: 'retry', delayMs: 1, isBackoff: false } as const
+const FAILED = { verdict: TIMED_OUT, error: 'Error: slow' } as const
 
 export const LANES: StoreBehaviours = {
   async 'keyed lanes take turns, so that one backlog does not starve the others'(store) {
@@ -159,6 +166,36 @@ export const LANES: StoreBehaviours = {
     await advance(100)
     for (const task of others.slice(3)) await settle(store, task, { type: 'succeeded' })
     await claimOne(store)
+  },
+
+  async 'an end without an attempt, or the decision on a lost one, does not speed up the start after a hold'(
+    store,
+    advance,
+  ) {
+    const ends: Outcome[] = [
+      { type: 'dead', reason: 'ttl_expired' },
+      { type: 'skipped', reason: 'nothing to do' },
+      { type: 'succeeded', result: '1' },
+      { type: 'advanced', to: 'next', value: '1', keep: false },
+      { type: 'later', delayMs: 1 },
+      RETRY,
+    ]
+    await settle(store, await start(store, { key: 'r' }), { type: 'deferred', delayMs: 100 })
+    await add(store, ...ends.map(() => ({ key: 'r' })), { id: 'last', key: 'r', priority: -1 })
+    await advance(100)
+    const ramp = async () => (await store.standing('last', 1))?.ramp
+    for (const outcome of ends) {
+      assert.equal(await settleUncounted(store, await claimOne(store, { categories: [''] }), outcome), 'settled')
+      assert.equal(await ramp(), 1, outcome.type)
+    }
+    await advance(1)
+    await lose(store, advance, { categories: [''] })
+    const lost = await claimOne(store, { categories: [''] })
+    assert.ok(lost.isUndecided)
+    await settle(store, lost, RETRY, FAILED)
+    assert.equal(await ramp(), 1, 'the decision')
+    await settle(store, await claimOne(store, { categories: [''] }), RETRY, FAILED)
+    assert.equal(await ramp(), 2, 'an attempt')
   },
 
   async 'lanes are listed with what runs in them'(store) {

@@ -548,7 +548,7 @@ export class StoreModel {
 
     const lane = this.lane(task)
     const { isOrdered } = lane.limits
-    const isAnswer = type !== 'released' && type !== 'cancelled' && (run?.startedAt ?? 0) >= lane.heldUntil
+    const isAnswer = isCounted && type !== 'cancelled' && (run?.startedAt ?? 0) >= lane.heldUntil
     if (type === 'deferred') lane.allowance = 1
     else if (isAnswer && !isOrdered) lane.allowance++
     const holds = type === 'deferred' || (isOrdered && 'delayMs' in outcome)

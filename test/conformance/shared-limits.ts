@@ -19,6 +19,7 @@ import {
 } from './harness.js'
 
 const SUCCEEDED = { type: 'succeeded' } as const
+const ADVANCED = { type: 'advanced', to: 'llm', value: '1', keep: false } as const
 
 export const SHARED_LIMITS: StoreBehaviours = {
   async 'no more tasks run at once than a shared limit allows, over all lanes of a kind'(store) {
@@ -293,6 +294,18 @@ export const SHARED_LIMITS: StoreBehaviours = {
     for (const task of given.slice(20)) await settle(store, task, { type: 'deferred', delayMs: 500 })
     await advance(500)
     assert.equal((await laneOf(store, { kind: 'k' })).shared?.pace, 18)
+  },
+
+  async 'an end without an attempt is not accepted by the service, and counts for no pace'(store, advance) {
+    await store.limit({ kind: 'k' }, shared({}))
+    await add(store, ...tasks(50, { key: 'r' }))
+    const { tasks: given } = await claim(store, { limit: 41 })
+    for (const task of given.slice(0, 20)) await settle(store, task, SUCCEEDED)
+    for (const task of given.slice(20, 30)) await settleUncounted(store, task, { type: 'dead', reason: 'ttl_expired' })
+    for (const task of given.slice(30, 40)) await settleUncounted(store, task, ADVANCED)
+    for (const task of given.slice(40)) await settle(store, task, { type: 'deferred', delayMs: 500 })
+    await advance(500)
+    assert.equal((await laneOf(store, { kind: 'k', category: '', key: 'r' })).shared?.pace, 18)
   },
 
   async 'a second refusal cuts the pace to nine tenths of the rate that was accepted since the first'(store, advance) {

@@ -53,7 +53,10 @@ export interface After extends Failures {
   readonly failed: FailureGroup | undefined
   /** Where an item goes on: to another lane, where it waits unless the worker can keep it. */
   readonly advance: Advance | undefined
-  /** `hold`: a rate limit closes the lane until the next attempt. `answer`: the lane has borne another attempt. */
+  /**
+   * `hold`: a rate limit closes the lane until the next attempt. `answer`: the lane has borne another attempt. Tasks that end
+   * without one, as when their time to live is over, tell nothing of the service: a lane that starts slowly stays as it is.
+   */
   readonly lane: 'hold' | 'answer' | 'none'
   /** The word of the attempt to the budgets of its kind. */
   readonly answer: Answer
@@ -98,6 +101,7 @@ export function afterSettlement(
   const isDecision = standing.isUndecided && (asked.type === 'retry' || asked.type === 'dead')
   const counted = isDecision ? undefined : entry
   const after = ended(standing, entry, isDecision ? decided(outcome, entry) : attempted(outcome, entry))
+  if (counted !== undefined) after.lane = 'answer'
   after.answer = answerOf(outcome, counted)
   after.isFirst = isFirstAttempt(outcome, counted)
   if (counted?.verdict !== undefined) after.failed = counted.group
@@ -136,7 +140,6 @@ export function afterSettlement(
     case 'released':
       // A loss that nobody has decided on stays undecided.
       after.isUndecided = standing.isUndecided
-      after.lane = 'none'
       return waiting(after, now)
   }
 }
@@ -163,7 +166,6 @@ export function afterLoss(standing: Standing, claim: LostClaim & { readonly kind
 export function afterRedrive(standing: Standing, by: By, now: number): After {
   const fresh = { ...standing, ...NO_FAILURES, losses: standing.losses, group: standing.group, startedAt: now }
   const after = ended(fresh, undefined, acted('redriven', by, now, beforeOf(standing)))
-  after.lane = 'none'
   return waiting(after, now)
 }
 
@@ -188,7 +190,6 @@ export function afterUndo(standing: Standing, before: Before, by: By, now: numbe
     errorMessage,
   }
   const after = ended({ ...standing, ...failures, startedAt }, undefined, acted('undone', by, now))
-  after.lane = 'none'
   after.status = 'dead'
   after.reason = reason
   return after
@@ -197,7 +198,6 @@ export function afterUndo(standing: Standing, before: Before, by: By, now: numbe
 /** After a dead letter was discarded: it is cancelled, and its counters and its error stay. */
 export function afterDiscard(standing: Standing, by: Required<By>, now: number): After {
   const after = ended(standing, undefined, acted('discarded', by, now, beforeOf(standing)))
-  after.lane = 'none'
   after.reason = by.why
   return after
 }
@@ -236,7 +236,7 @@ function ended(standing: Standing, entry: AttemptEntry | undefined, ledger: Ledg
     result: undefined,
     ledger,
     advance: undefined,
-    lane: 'answer',
+    lane: 'none',
     answer: 'none',
     isFirst: false,
     isRetry: false,

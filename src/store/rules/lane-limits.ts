@@ -3,14 +3,14 @@ import { checkOptions, type KnownOptions, quoted } from '../../policy/internal.j
 import type { Lane, LaneLimits, LaneSelection } from '../contract/lane.js'
 
 /**
- * The ramp: after a hold a lane starts with one task, and one more may run for each that ends, so the number doubles with
- * every round. Once this many may run at once, the lane is as free as before. The gate of a failure budget, while it is half
+ * The ramp: after a hold a lane starts with one task, and one more may run for each attempt that ends, so the number doubles
+ * with every round. Once this many may run at once, the lane is as free as before. The gate of a failure budget, while it is half
  * open, has the same ramp, on which only successes count (`budgets/gate.ts`). Lanes that share a limit learn a pace instead
  * (`shared-limit.ts`). PostgreSQL has it in `ramp_up`.
  */
 export const RAMP_END = 256
 
-/** How many tasks may run at once after one more has ended; `undefined` once the ramp is over. */
+/** How many tasks may run at once after one more attempt has ended; `undefined` once the ramp is over. */
 export function rampedUp(ramp: number): number | undefined {
   return ramp + 1 < RAMP_END ? ramp + 1 : undefined
 }

@@ -19,11 +19,12 @@ export function advance(
   statements: Statements,
   lanes: LaneIds,
   book: LaneBook,
-  { id, attempt }: Settlement,
+  settlement: Settlement,
   outcome: Advance,
   place: Place,
   now: number,
 ): Settled | undefined {
+  const { id, attempt } = settlement
   const { to, value, keep, cost } = outcome
   const { seq, lane } = place
   const from = lanes.lane(lane)
@@ -35,7 +36,7 @@ export function advance(
   if (book.isRamping(lane) || book.isGated(lane)) {
     ranFrom = statements.toAdvance.get(...held(place, id))
     if (ranFrom === undefined) return repeatedAnswer(statements, id, reached)
-    book.answered(lane, ranFrom)
+    if (attempt !== undefined) book.answered(lane, ranFrom)
   }
   book.move(lane, 'running', undefined)
   const isKept = keep && book.isOpenFor(next, seq, cost, now)
@@ -49,16 +50,26 @@ export function advance(
     return repeatedAnswer(statements, id, reached)
   }
   if (attempt !== undefined) append(statements, seq, lane, from.category, outcome, attempt)
-  book.accepted(lane, now)
-  if (book.hasBudgets) {
-    const failure = failureOf(attempt?.verdict?.code, attempt?.group?.id)
-    const answer = answerOf(outcome, attempt)
-    book.told(lane, { answer, failure, isFirst: isFirstAttempt(outcome, attempt), began: ranFrom ?? 0 }, now)
-  }
+  noteEnd(book, lane, settlement, ranFrom, now)
   book.move(next, undefined, isKept ? 'running' : 'waiting')
   if (!isKept) return SETTLED
   book.charge(next, cost, now)
   return { result: 'kept', token: tokenOf(seq, next, reached.claim), now }
+}
+
+/** Tells the lane that an item has left, and the budgets, how its attempt ended. Without one, the lane has borne none. */
+function noteEnd(
+  book: LaneBook,
+  lane: number,
+  { outcome, attempt }: Settlement,
+  began: number | undefined,
+  now: number,
+): void {
+  if (attempt !== undefined) book.accepted(lane, now)
+  if (!book.hasBudgets) return
+  const failure = failureOf(attempt?.verdict?.code, attempt?.group?.id)
+  const isFirst = isFirstAttempt(outcome, attempt)
+  book.told(lane, { answer: answerOf(outcome, attempt), failure, isFirst, began: began ?? 0 }, now)
 }
 
 /** As `repeatedAnswer`, where the lane that the item has left is forgotten. */

@@ -217,8 +217,8 @@ BEGIN
     WHERE its.id = ANY (ARRAY[entry.lane]) AND (its.per_second IS NOT NULL OR its.ordered)
   )
   SELECT array_agg(n) FILTER (WHERE is_kept), array_agg(n) FILTER (WHERE NOT is_kept),
-    json_agg(json_build_object('lane', from_lane, 'began', item.began)) FILTER (WHERE has.ramps),
-    array_agg(from_lane) FILTER (WHERE has.shared_limits),
+    json_agg(json_build_object('lane', from_lane, 'began', item.began)) FILTER (WHERE has.ramps AND attempt > 0),
+    array_agg(from_lane) FILTER (WHERE has.shared_limits AND attempt > 0),
     json_agg(json_build_array(from_lane, item.began, attempt, more)) FILTER (WHERE has.budgets),
     array_agg(id) FILTER (WHERE failure_group IS NOT NULL)
   INTO kept, queued, ends, from_lanes, attempts, grouped

@@ -153,12 +153,13 @@ BEGIN
 END
 $$;
 
--- The argument of `ramp_up` for these attempts: those that ran to an end, after the last deferral of their lane.
+-- The argument of `ramp_up` for these attempts: those that ran to an end, after the last deferral of their lane. The rule is
+-- `lane` of `afterSettlement`.
 CREATE OR REPLACE FUNCTION redrive.ends_of(batch redrive.ended_attempt[]) RETURNS json LANGUAGE sql AS $$
   SELECT json_agg(json_build_object('lane', lane, 'began', began)) FROM (
     SELECT *, max(n) FILTER (WHERE outcome = 'deferred') OVER (PARTITION BY lane) AS last_deferral FROM unnest(batch)
   ) AS one
-  WHERE outcome NOT IN ('deferred', 'released', 'cancelled', 'lost') AND n > coalesce(last_deferral, -1)
+  WHERE is_recorded AND outcome NOT IN ('deferred', 'cancelled', 'lost') AND n > coalesce(last_deferral, -1)
 $$;
 
 -- Applies outcomes of any sort but `advanced`, and writes the ledger. `reports` is JSON: {outcomes, shared, groups}.

@@ -409,7 +409,7 @@ BEGIN
     WHERE id = one.shared;
   END LOOP;
   PERFORM redrive.note_answers(array_agg(lane), array_agg(count), now_ms) FROM (
-    SELECT lane, count(*) FROM unnest(batch) WHERE outcome NOT IN ('deferred', 'released', 'cancelled', 'lost')
+    SELECT lane, count(*) FROM unnest(batch) WHERE is_recorded AND outcome NOT IN ('deferred', 'cancelled', 'lost')
     GROUP BY lane
   ) AS answered HAVING count(*) > 0;
 END
