@@ -45,7 +45,7 @@ export interface OperationPlan {
 }
 
 /** Options of `planOperation`. */
-export interface PlanOptions extends Pick<OperationSettings, 'patch'> {
+export interface PlanOptions extends Pick<OperationSettings, 'patch' | 'twin'> {
   /** Check the payloads of dead letters against the schemas of these tasks. Default: none is checked. */
   readonly tasks?: readonly TaskSchema[] | undefined
 }
@@ -69,7 +69,7 @@ export async function planOperation(
   store: Store,
   act: TaskAct,
   selection: LetterSelection,
-  { tasks, patch }: PlanOptions = {},
+  { tasks, patch, twin }: PlanOptions = {},
 ): Promise<OperationPlan> {
   const contract = contractOf(store)
   checkPatch(act, patch)
@@ -87,7 +87,7 @@ export async function planOperation(
     }
     return [...counts].sort(([, a], [, b]) => b - a)
   }
-  const operation = { act, settings: { ...(patch && { patch }) } }
+  const operation = { act, settings: { ...(patch && { patch }), ...(twin && { twin }) } }
   const reasonOf = (row: (typeof rows)[number]) => refusalOf(operation, row, workers)
   const byAge = new Map(sums(({ age }) => age))
   return {
@@ -224,6 +224,7 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
   forgetStep: '',
   runAt: '',
   priority: '',
+  twin: '',
   canary: '',
   stopAbove: '',
   perSecond: '',

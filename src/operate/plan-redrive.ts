@@ -1,7 +1,7 @@
 import type { Store } from '../store/index.js'
-import { contractOf, type TaskReader } from '../store/internal.js'
+import { contractOf, type StandingReader, type TaskReader, type TwinRule } from '../store/internal.js'
 import { getTasks } from './get-tasks.js'
-import { notDead, notFound, type Refusal } from './refusal.js'
+import { notDead, notFound, type Refusal, twinAlive } from './refusal.js'
 import { checkSelection, filterOf, type LetterSelection } from './selection.js'
 import { type TaskView, taskView } from './task-view.js'
 
@@ -21,11 +21,11 @@ const PAGE = 500
 export async function planRedrive(
   store: Store,
   selection: LetterSelection,
-  { sampleSize = 20 }: { readonly sampleSize?: number } = {},
+  { sampleSize = 20, twin = 'skip' }: { readonly sampleSize?: number; readonly twin?: TwinRule | undefined } = {},
 ): Promise<RedrivePlan> {
   const contract = contractOf(store)
   checkSelection(selection)
-  if ('ids' in selection) return planNamed(contract, selection.ids, sampleSize)
+  if ('ids' in selection) return planNamed(contract, selection.ids, sampleSize, twin)
   const filter = filterOf(selection)
   const { dead } = await contract.count(filter)
   const sample: TaskView[] = []
@@ -40,13 +40,24 @@ export async function planRedrive(
   return { count: dead, sample, refused: [] }
 }
 
-async function planNamed(store: TaskReader, ids: readonly string[], sampleSize: number): Promise<RedrivePlan> {
+async function planNamed(
+  store: TaskReader & StandingReader,
+  ids: readonly string[],
+  sampleSize: number,
+  rule: TwinRule,
+): Promise<RedrivePlan> {
   let count = 0
   const sample: TaskView[] = []
   const refused: Refusal[] = []
   for await (const { id, task } of getTasks(store, ids)) {
     if (task?.status !== 'dead') {
       refused.push(task === undefined ? notFound(id) : notDead(id, task.status))
+      continue
+    }
+    const isMet = rule === 'skip' && task.unique?.while === 'unfinished'
+    const twin = isMet ? (await store.standing(id, 0))?.twin : undefined
+    if (twin !== undefined) {
+      refused.push(twinAlive(id, twin))
       continue
     }
     count++

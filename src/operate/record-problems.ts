@@ -14,13 +14,14 @@ type Check = readonly [holds: boolean, problem: string]
 
 function statusChecks(task: TaskRecord, ledger: readonly LedgerRow[]): Check[] {
   const { status, nextAttemptAt, reason, result } = task
-  const isWaiting = status === 'waiting'
+  // One that waits for its twin to end has no time yet.
+  const hasTime = status === 'waiting' && task.isQueued !== true
   const mustHaveReason = status === 'dead' || status === 'skipped' || ledger.at(-1)?.outcome === 'discarded'
   // A success has one where its result was not kept.
   const mayHaveReason = mustHaveReason || (status === 'succeeded' && result === undefined)
   const isFitting = reason === undefined ? !mustHaveReason : mayHaveReason
   const checks: Check[] = [
-    [(nextAttemptAt !== undefined) === isWaiting, `it is ${status}, ${isWaiting ? 'without' : 'with'} a next attempt`],
+    [(nextAttemptAt !== undefined) === hasTime, `it is ${status}, ${hasTime ? 'without' : 'with'} a next attempt`],
     [isFitting, `it is ${status}, ${reason === undefined ? 'without' : 'with'} a reason`],
   ]
   if (!isCleared(task)) return checks

@@ -85,7 +85,7 @@ async function checkStep(store: RedriveStore, ids: readonly string[], step: stri
 async function redriveNamed(
   store: RedriveStore,
   named: readonly string[],
-  { who, why, signal, onProgress }: RedriveOptions,
+  { who, why, twin, signal, onProgress }: RedriveOptions,
 ): Promise<Redriven> {
   const all = [...new Set(named)]
   const by = { who, why }
@@ -96,7 +96,7 @@ async function redriveNamed(
         isStopped = true
         return 'stopped'
       }
-      moved.push(...(await store.redrive(all.slice(start, start + BATCH), by)))
+      moved.push(...(await store.redrive(all.slice(start, start + BATCH), by, { ...(twin && { twin }) })))
       onProgress?.(moved.length)
     }
     return 'complete'

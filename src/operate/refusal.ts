@@ -18,6 +18,12 @@ export function notDead(id: string, status: TaskStatus): Refusal {
   return { id, code: 'not_dead', text: `${quoted(id)} is not dead: ${isText(status)}.` }
 }
 
+/** The refusal to redrive a dead letter whose unique key another task has by now. */
+export function twinAlive(id: string, twin: string): Refusal {
+  const text = `${quoted(id)} stays dead: ${quoted(twin)} has its unique key by now. Pass a rule for twins to redrive it.`
+  return { id, code: 'twin_alive', text }
+}
+
 /** The refusal to discard an item of a pipeline. */
 export function ofRun(id: string): Refusal {
   const text = `${quoted(id)} is an item of a pipeline, and its run counts it. Reprocess it, or prune the run as a whole.`

@@ -26,6 +26,10 @@ export interface TaskView {
   readonly nextAttemptAt: string | null
   /** Whether it waits under a retry budget: once it is due, it is held until the budget lets it through. */
   readonly isBudgeted: boolean
+  /** The unique key that it was enqueued with; `null` if it had none. */
+  readonly uniqueKey: string | null
+  /** Whether it waits for the end of the task that has its unique key. */
+  readonly isQueued: boolean
   /** Failed attempts that were scheduled again. */
   readonly retryCount: number
   /** When the next retry is due. `null` for a task that waits for its first attempt. */
@@ -117,6 +121,8 @@ export function taskView(task: TaskRecord): TaskView {
     changedAt: iso(task.changedAt),
     nextAttemptAt: isoOrNull(task.nextAttemptAt),
     isBudgeted: task.isBudgeted === true,
+    uniqueKey: task.unique?.key ?? null,
+    isQueued: task.isQueued === true,
     retryCount: retryCount(task),
     nextRetryAt: isoOrNull(nextRetryAt(task)),
     attempts: task.attempts,

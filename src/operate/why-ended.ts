@@ -73,12 +73,12 @@ function requestOf(ledger: readonly LedgerRow[]): Omit<WhyCause, 'code'> | undef
 }
 
 /** Why a task has ended as it has. */
-export async function whyEnded(store: WhyStore, { task }: TaskStanding): Promise<Because> {
+export async function whyEnded(store: WhyStore, { task, twin }: TaskStanding): Promise<Because> {
   const ledger = await store.ledger(task.id)
   const last = ledger.at(-1)
   switch (task.status) {
     case 'dead':
-      return whyDead(store, task, ledger)
+      return withTwin(await whyDead(store, task, ledger), task, twin)
     case 'cancelled':
       return { causes: [await cancelled(store, task, ledger)], actions: [] }
     case 'skipped':
@@ -208,4 +208,11 @@ function attemptFacts(row: LedgerRow | undefined): WhyCause['facts'] {
   if (row === undefined) return {}
   const { attempt, endedAt, worker, release } = row
   return { attempt, endedAt: isoOrNull(endedAt), worker, release: release ?? null }
+}
+
+/** Says of a dead letter that another task has its unique key by now, which a redrive would meet. */
+function withTwin({ causes, actions }: Because, { unique }: TaskRecord, twin: string | undefined): Because {
+  if (unique?.while !== 'unfinished' || twin === undefined) return { causes, actions }
+  const text = `The task '${twin}' has its unique key '${unique.key}' by now, so a redrive leaves it alone unless --twin says otherwise.`
+  return { causes: [...causes, { code: 'twin_alive', text, facts: { twin, uniqueKey: unique.key } }], actions }
 }

@@ -56,6 +56,7 @@ const FINDERS: readonly Finder[] = [
   heldLane,
   heldRetry,
   heldHead,
+  queuedBehind,
   notDue,
   noWorker,
   undecided,
@@ -231,6 +232,16 @@ function heldHead({ behindRetry: head }: Situation) {
   const text = `Its lane is ordered, and its first task '${head}' waits for its next attempt under a retry budget.`
   const action = { text: 'See what that task waits for.', args: commandArgs('why', {}, head) }
   return { code: 'head_under_budget', text, facts: { heldBy: head }, action }
+}
+
+function queuedBehind({ task, twin }: Situation) {
+  const { unique, isQueued } = task
+  if (isQueued !== true || unique === undefined) return undefined
+  const whom = twin === undefined ? 'the task that has its unique key' : `the task '${twin}'`
+  const text = `It waits for ${whom} to end, whose unique key is '${unique.key}', too.`
+  const action =
+    twin === undefined ? undefined : { text: 'See what that one waits for.', args: commandArgs('why', {}, twin) }
+  return { code: 'queued_after', text, facts: { twin: twin ?? null, uniqueKey: unique.key }, ...(action && { action }) }
 }
 
 function notDue({ task, lane, last, now }: Situation) {

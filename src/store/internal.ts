@@ -63,6 +63,8 @@ export {
   type TakenOperation,
   type TaskAct,
   type TaskSet,
+  TWIN_RULES,
+  type TwinRule,
 } from './contract/operation-store.js'
 export type { Prunable } from './contract/prunable.js'
 export { contractOf } from './contract/public-store.js'
@@ -98,8 +100,8 @@ export type {
 export type { StepRow } from './contract/step.js'
 export type { Storable } from './contract/storable.js'
 export type { AuditStore, LaneControl, OnceOptions, StoreContract, TaskReader } from './contract/store.js'
-export type { Cost } from './contract/task.js'
-export type { TaskStanding } from './contract/task-standing.js'
+export type { Cost, UniqueConflict, UniqueKey, UniqueScope } from './contract/task.js'
+export type { StandingReader, TaskStanding } from './contract/task-standing.js'
 export type { WorkerRecord, WorkerReport } from './contract/worker-store.js'
 export { MemoryStore } from './memory/memory-store.js'
 export type { Movable, MovedRow, Section } from './move/movable.js'

@@ -3,12 +3,13 @@ import { KindCodec } from '../codec/internal.js'
 import type { Death } from '../engine/internal.js'
 import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, policies } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { Budget, SharedLimits } from '../store/internal.js'
+import type { Budget, SharedLimits, UniqueKey } from '../store/internal.js'
 import type { SchemasUnlessJson } from './json-type.js'
 import { refuseCodec } from './refuse-codec.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'
 import { type TaskLimits, toSharedLimits } from './task-limits.js'
+import { type KindUnique, uniqueOfKind } from './task-unique.js'
 
 /** Options of `declareTask`. @inline */
 export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Output = Result> {
@@ -23,6 +24,8 @@ export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Outp
    * transaction of the death, with a `Death` as its payload.
    */
   readonly onDead?: DeclaredTask<unknown, unknown, Death> | undefined
+  /** A key that at most one of its tasks may have within a scope, made from the payload. `unique` of a call goes before it. */
+  readonly unique?: KindUnique<Input> | undefined
   /** Validates payloads, when they are enqueued and before they run: any Standard Schema. */
   readonly payload?: StandardSchema<Input, Payload> | undefined
   /** Validates results, when they are read: any Standard Schema. */
@@ -53,6 +56,8 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly budget: Budget | undefined
   /** The kind of the task that follows when one of these dies. */
   readonly onDead: string | undefined
+  /** The unique key of a task with this payload, as a store takes it. */
+  uniqueOf?(payload: Input): UniqueKey
   /** Validates its payloads. */
   readonly schema: StandardSchema<Input, Payload> | undefined
   /** Validates its results. */
@@ -68,6 +73,7 @@ export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = {
   limits: 'object',
   budget: 'object',
   onDead: 'object',
+  unique: 'object',
   payload: '',
   result: '',
   codec: 'object',
@@ -98,7 +104,16 @@ export function declareTask<Payload, Result = unknown, Input = Payload, Output =
 /** Makes a declaration of options that have been checked. */
 export function declared<Payload, Result, Input, Output>(
   kind: string,
-  { policy = {}, limits, budget, onDead, payload, result, codec }: DeclareOptions<Payload, Result, Input, Output>,
+  {
+    policy = {},
+    limits,
+    budget,
+    onDead,
+    unique,
+    payload,
+    result,
+    codec,
+  }: DeclareOptions<Payload, Result, Input, Output>,
 ): DeclaredTask<Payload, Result, Input, Output> {
   if (!/^[\w.:-]{1,100}$/.test(kind)) {
     throw new OptionError('kind', `A kind of task is named with letters, digits and _.:- (at most 100), got '${kind}'.`)
@@ -111,6 +126,7 @@ export function declared<Payload, Result, Input, Output>(
     limits: limits && toSharedLimits(kind, limits),
     budget: budget && toBudget(kind, budget),
     onDead: onDead && kindAfterDeath(kind, onDead),
+    ...(unique && { uniqueOf: uniqueOfKind(kind, unique) }),
     schema: payload,
     resultSchema: result,
     codec: codec && new KindCodec(kind, codec),

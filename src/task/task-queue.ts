@@ -10,6 +10,7 @@ import {
   contractOf,
   recordRedrive,
   type StoreContract,
+  type TwinRule,
 } from '../store/internal.js'
 import { type Clock, parseMoment, systemClock } from '../time/index.js'
 import { type BatchItems, type BatchOptions, type EnqueuedBatch, fillBatch, prepared } from './batches.js'
@@ -18,6 +19,7 @@ import { PayloadError } from './errors.js'
 import { payloadJson } from './payload-json.js'
 import { validate } from './standard-schema.js'
 import { resultOf, type Task, taskOf, untilEnded } from './task-result.js'
+import { type TaskUnique, toUniqueKey } from './task-unique.js'
 
 /**
  * A point in time: a date, milliseconds since the epoch, or ISO 8601 text with its time zone, such as
@@ -27,7 +29,7 @@ export type Moment = Date | number | string
 
 /** Options for enqueueing a task. */
 export interface EnqueueOptions {
-  /** Your own id, for deduplication: a second task with the same id changes nothing, and `isNew` is false. */
+  /** Your own id, for deduplication: a second task with the same id changes nothing, for as long as the first is on record. */
   readonly id?: string | undefined
   /** Part of the lane. A worker can be limited to some categories. */
   readonly category?: string | undefined
@@ -44,6 +46,8 @@ export interface EnqueueOptions {
   readonly runAt?: Moment | undefined
   /** The time to wait before it runs. */
   readonly delay?: Duration | undefined
+  /** A key that at most one task of its kind may have within a scope. Default: the one that the task is defined with. */
+  readonly unique?: TaskUnique | undefined
   /** How much it takes from each bucket of the task's `limits`, by the bucket's name. Default: 1 from each. */
   readonly cost?: Cost | undefined
   /** The time it counts as submitted: among tasks of equal priority, the oldest goes first. Default: now. */
@@ -91,6 +95,7 @@ const ENQUEUE_OPTIONS: KnownOptions<EnqueueOptions> = {
   priority: '',
   runAt: '',
   delay: '',
+  unique: 'object',
   cost: '',
   submittedAt: '',
 }
@@ -259,12 +264,17 @@ export class TaskQueue {
 
   /**
    * Gives dead letters fresh attempts, in one transaction and on record; their history stays. Returns the ids that were
-   * moved. To redrive by filter, at a rate or with a way to stop, use `redriveDeadLetters` of `redrive/operate`.
+   * moved. A letter whose unique key another task has by now is left alone, unless `twin` says otherwise. To redrive by filter, at a rate or with a way to stop, use `redriveDeadLetters` of `redrive/operate`.
    */
-  redrive(ids: string | readonly string[], by: By): Promise<readonly string[]> {
+  redrive(
+    ids: string | readonly string[],
+    by: By,
+    options: { readonly twin?: TwinRule } = {},
+  ): Promise<readonly string[]> {
+    checkOptions('redrive()', options, { twin: '' })
     const named = [...new Set(typeof ids === 'string' ? [ids] : ids)]
     return recordRedrive(this.#store, named, by, async moved => {
-      moved.push(...(await this.#store.redrive(named, by)))
+      moved.push(...(await this.#store.redrive(named, by, options)))
       return 'complete'
     })
   }
@@ -288,7 +298,7 @@ function plainTasks<P>(task: TaskFor<P>, items: readonly (EnqueueOptions & { rea
 function newTask<P>(
   task: TaskFor<P>,
   payload: P,
-  { id, category, key, quota, priority, cost, submittedAt }: EnqueueOptions,
+  { id, category, key, quota, priority, unique, cost, submittedAt }: EnqueueOptions,
   { runAt, traceparent }: Pick<NewTask, 'runAt' | 'traceparent'>,
 ): NewTask {
   if (typeof task.kind !== 'string')
@@ -305,6 +315,7 @@ function newTask<P>(
     payload: storedPayload(task, payload),
     submittedAt: toTime('submittedAt', submittedAt),
     runAt,
+    unique: unique === undefined ? task.uniqueOf?.(payload) : toUniqueKey(unique),
   }
 }
 

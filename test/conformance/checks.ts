@@ -141,7 +141,7 @@ export const CHECKS: StoreBehaviours = {
     }
     assert.equal((await get(store, task.id)).status, 'running')
     assert.deepEqual(await store.enqueue([{ id: 'b', kind: 'k', payload: '1', cost: { tokens: 0.5 } }]), [
-      { id: 'b', isNew: true },
+      { id: 'b', isNew: true, outcome: 'created' },
     ])
   },
 

@@ -96,10 +96,10 @@ export const ENQUEUE: StoreBehaviours = {
     await add(store, { id: 'b' })
     const results = await store.enqueue(['a', 'b', 'c', 'a'].map(id => ({ id, kind: 'k', payload: '{}' })))
     assert.deepEqual(results, [
-      { id: 'a', isNew: true },
-      { id: 'b', isNew: false },
-      { id: 'c', isNew: true },
-      { id: 'a', isNew: false },
+      { id: 'a', isNew: true, outcome: 'created' },
+      { id: 'b', isNew: false, outcome: 'kept', status: 'waiting', since: await store.now() },
+      { id: 'c', isNew: true, outcome: 'created' },
+      { id: 'a', isNew: false, outcome: 'kept', status: 'waiting', since: await store.now() },
     ])
     assert.equal((await store.count({})).waiting, 3)
   },
@@ -107,16 +107,19 @@ export const ENQUEUE: StoreBehaviours = {
   async 'an own id enqueued twice changes nothing, wherever the first one is in its life'(store) {
     const again = () => store.enqueue([{ id: 'mine', kind: 'other', payload: '2', priority: 9 }])
     await add(store, { id: 'mine', payload: '1' })
-    assert.deepEqual(await again(), [{ id: 'mine', isNew: false }])
+    const since = await store.now()
+    const kept = { id: 'mine', isNew: false, outcome: 'kept', since }
+    assert.deepEqual(await again(), [{ ...kept, status: 'waiting' }])
     const task = await claimOne(store)
-    assert.deepEqual(await again(), [{ id: 'mine', isNew: false }])
+    assert.deepEqual(await again(), [{ ...kept, status: 'running' }])
     await settle(store, task, { type: 'succeeded' })
-    assert.deepEqual(await again(), [{ id: 'mine', isNew: false }])
+    assert.deepEqual(await again(), [{ ...kept, status: 'succeeded' }])
     assertFields(await get(store, 'mine'), { kind: 'k', payload: '1', priority: 0, status: 'succeeded' })
     assert.equal((await store.ledger('mine')).length, 1)
 
     await kill(store, await start(store, { id: 'dead' }))
-    assert.deepEqual(await store.enqueue([{ id: 'dead', kind: 'k', payload: '{}' }]), [{ id: 'dead', isNew: false }])
+    const [dead] = await store.enqueue([{ id: 'dead', kind: 'k', payload: '{}' }])
+    assert.deepEqual(dead, { ...kept, id: 'dead', status: 'dead' })
     assert.deepEqual(await claimIds(store, { kinds: ['k', 'other'] }), [])
   },
 
@@ -141,7 +144,7 @@ export const ENQUEUE: StoreBehaviours = {
     const added = await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}' })))
     assert.deepEqual(
       added,
-      ids.map(id => ({ id, isNew: true })),
+      ids.map(id => ({ id, isNew: true, outcome: 'created' })),
     )
     for (const id of ids) assert.equal((await get(store, id)).id, id)
   },
@@ -192,7 +195,8 @@ export const ENQUEUE: StoreBehaviours = {
     const tried = { outcome: { type: 'dead', reason: 'final_error' }, attempt } as const
     const id = await addOne(store, { id: 'a', tried })
     assertFields(await get(store, id), { status: 'dead', attempts: 1, reason: 'final_error' })
-    assert.deepEqual(await store.enqueue([{ id, kind: 'k', payload: '{}', tried }]), [{ id, isNew: false }])
+    const [again] = await store.enqueue([{ id, kind: 'k', payload: '{}', tried }])
+    assertFields(again, { id, isNew: false, status: 'dead', since: now })
     assert.equal((await store.ledger(id)).length, 1, 'what is there already stays as it is')
     assert.deepEqual(await store.redrive([id], { who: 'ada' }), [id])
     assertFields(await claimOne(store), { id, attempts: 0 })

@@ -28,6 +28,7 @@ export async function checkInvariants(store: StoreContract): Promise<void> {
     for (const [index, task] of some.entries()) checkTask(task, ledgers[index] ?? [])
   }
   await checkGroups(store, tasks)
+  checkUniqueKeys(tasks)
 
   for (const lane of await store.lanes()) {
     const running = tasks.filter(task => task.status === 'running' && isIn(lane, task)).length
@@ -60,6 +61,21 @@ async function checkGroups(store: StoreContract, tasks: readonly TaskRecord[]): 
   }
   for (const { id, group } of tasks)
     if (group !== undefined) assert.ok(known.has(group), `${id}: there is no group ${group}`)
+}
+
+/** At most one unfinished task has a unique key, and whoever waits for the end of another one will see it. */
+function checkUniqueKeys(tasks: readonly TaskRecord[]): void {
+  const holders = new Set<string>()
+  const unfinished = tasks.filter(({ status, unique }) => unique && (status === 'waiting' || status === 'running'))
+  const keyOf = ({ kind, unique }: TaskRecord) => JSON.stringify([kind, unique?.key])
+  for (const task of unfinished.filter(({ unique, isQueued }) => unique?.while === 'unfinished' && !isQueued)) {
+    assert.ok(!holders.has(keyOf(task)), `two unfinished tasks have the key ${keyOf(task)}`)
+    holders.add(keyOf(task))
+  }
+  for (const task of unfinished.filter(({ isQueued }) => isQueued)) {
+    const isTwin = (other: TaskRecord) => !other.isQueued && keyOf(other) === keyOf(task)
+    assert.ok(unfinished.some(isTwin), `${task.id} waits for a twin, and there is none`)
+  }
 }
 
 /** Every task, page by page. */

@@ -105,7 +105,9 @@ export const PRUNE: StoreBehaviours = {
     await kill(store, await start(store, { id: 'mine', payload: '1' }))
     await advance(1000)
     await store.prune(ALL, 100)
-    assert.deepEqual(await store.enqueue([{ id: 'mine', kind: 'k', payload: '2' }]), [{ id: 'mine', isNew: true }])
+    assert.deepEqual(await store.enqueue([{ id: 'mine', kind: 'k', payload: '2' }]), [
+      { id: 'mine', isNew: true, outcome: 'created' },
+    ])
     assert.deepEqual(await store.ledger('mine'), [])
     const { tasks } = await claim(store)
     assert.deepEqual(

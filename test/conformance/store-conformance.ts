@@ -42,10 +42,12 @@ import { STANDING } from './standing.js'
 import { STATS } from './stats.js'
 import { STEPS } from './steps.js'
 import { TRACES } from './traces.js'
+import { UNIQUE } from './unique.js'
 import { WORKERS } from './workers.js'
 
 const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   enqueue: ENQUEUE,
+  'unique keys': UNIQUE,
   claim: CLAIM,
   rooms: ROOMS,
   settle: SETTLE,

@@ -95,12 +95,12 @@ describe('transactions that get in each other’s way', { timeout: 300_000 }, ()
       await until('the store waits for a', async () => (await waiting(admin)) === 1)
       const mineToo = store.enqueueIn(mine, [task('b')])
       await until('each waits for the other', async () => (await waiting(admin)) === 2)
-      expect(await mineToo).toEqual([{ id: 'b', isNew: true }])
+      expect(await mineToo).toEqual([{ id: 'b', isNew: true, outcome: 'created' }])
       await mine.query('COMMIT')
-      expect(await enqueueing).toEqual([
-        { id: 'b', isNew: false },
-        { id: 'c', isNew: true },
-        { id: 'a', isNew: false },
+      expect(await enqueueing).toMatchObject([
+        { id: 'b', isNew: false, outcome: 'kept', status: 'waiting' },
+        { id: 'c', isNew: true, outcome: 'created' },
+        { id: 'a', isNew: false, outcome: 'kept', status: 'waiting' },
       ])
       expect(await store.count({})).toMatchObject({ waiting: 4 })
     } finally {

@@ -255,7 +255,9 @@ async function split(
     if (reason !== undefined) refused[reason] = (refused[reason] ?? 0) + 1
     return reason === undefined
   }
-  const open = members.filter(member => isMeant(refusalOf(operation, member, workers)))
+  const open = members.filter(member =>
+    isMeant(refusalOf(operation, { ...member, hasTwin: member.twin !== undefined }, workers)),
+  )
   const invalid = await invalidMembers(store, operation, open, checks)
   return { movable: open.filter(({ id }) => isMeant(invalid.has(id) ? PAYLOAD_INVALID : undefined)), refused }
 }

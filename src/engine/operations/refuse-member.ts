@@ -17,6 +17,7 @@ export const OF_RUN = 'item_of_run'
 export const RUNNING = 'running'
 export const ORDERED = 'lane_ordered'
 export const ALREADY_DUE = 'already_due'
+export const TWIN_ALIVE = 'twin_alive'
 
 /** Whether an operation leaves items of runs alone: their run counts its dead, and later stages have their value. */
 export function sparesItems({ act, settings }: Pick<OperationRecord, 'act' | 'settings'>): boolean {
@@ -26,12 +27,15 @@ export function sparesItems({ act, settings }: Pick<OperationRecord, 'act' | 'se
 /** Why a member stays where it is; `undefined` if it may be moved. Without any worker nobody is asked: it waits for one. */
 export function refusalOf(
   operation: Pick<OperationRecord, 'act' | 'settings'>,
-  member: Pick<OperationMember, 'kind' | 'category' | 'isOrdered' | 'isPaused' | 'standing'>,
+  member: Pick<OperationMember, 'kind' | 'category' | 'isOrdered' | 'isPaused' | 'standing'> & {
+    readonly hasTwin: boolean
+  },
   workers: readonly WorkerRecord[],
 ): string | undefined {
   if (isArranging(operation.act)) return arrangeRefusal(operation.act, member)
   if (sparesItems(operation) && isItem(member)) return OF_RUN
   if (operation.act !== 'redrive') return undefined
+  if (member.hasTwin && (operation.settings.twin ?? 'skip') === 'skip') return TWIN_ALIVE
   // It would count as unanswered until the lane is resumed, and hold up the others.
   if (member.isPaused) return PAUSED
   return workers.some(isWorker) && !workers.some(worker => isRunBy(worker, member)) ? NO_WORKER : undefined

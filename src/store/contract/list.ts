@@ -20,6 +20,8 @@ export interface TaskFilter {
   readonly errorCode?: string
   /** The group of the last failure. */
   readonly group?: string
+  /** The unique key that the task was enqueued with, whether or not it still has it. For lists and counts of tasks only. */
+  readonly unique?: string
   /** A part of the payload. Payloads have no index: a page of a list looks at 10 000 tasks at most, and a count at all. */
   readonly where?: PayloadPart
 }

@@ -134,6 +134,8 @@ export interface OperationSettings {
   readonly fromStep?: string
   /** The same, of this step alone. */
   readonly forgetStep?: string
+  /** What happens to a dead letter whose unique key another task has by now. Only a redrive has it. Default: `skip`. */
+  readonly twin?: TwinRule
   /**
    * Start when all live workers of the kind report this release or a later one, and go on only while they do. The filter
    * must name the kind. Only a redrive has it.
@@ -157,6 +159,14 @@ export interface OperationSettings {
   /** How long to wait for the answers of a canary. Default: 10 minutes. */
   readonly answerWithinMs?: number
 }
+
+/**
+ * What a redrive does to a dead letter whose unique key another task has by now, its twin: it leaves the letter alone, cancels
+ * the twin, or lets the letter wait for the twin to end.
+ */
+export type TwinRule = 'skip' | 'replace' | 'after'
+
+export const TWIN_RULES: readonly TwinRule[] = ['skip', 'replace', 'after']
 
 /** An operation to be created. */
 export interface NewOperation {
@@ -253,6 +263,8 @@ export interface OperationMember extends Lane {
   readonly isPaused: boolean
   /** Where it stands; `undefined` if it is dead. */
   readonly standing: LivingStanding | undefined
+  /** Of a dead member: the task that has its unique key by now. */
+  readonly twin?: string | undefined
 }
 
 /** Where a task stands that has not ended: it runs, it waits and is due, or it waits for its time. */
@@ -272,6 +284,8 @@ export interface SurveyRow {
   readonly isPaused: boolean
   /** Where they stand; `undefined` if they are dead. */
   readonly standing: LivingStanding | undefined
+  /** Whether other tasks have their unique keys by now, if they are dead. */
+  readonly hasTwin: boolean
   /** How old their state is. */
   readonly age: Age
   /** How many there are. */

@@ -8,7 +8,7 @@ import type { LaneRuleReader } from './lane-rule.js'
 import type { By, LedgerRow } from './ledger.js'
 import type { LifetimeStore } from './lifetime-store.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from './list.js'
-import type { OperationStore } from './operation-store.js'
+import type { OperationSettings, OperationStore } from './operation-store.js'
 import type { PrunableReader } from './prunable.js'
 import type { COPY, THIS_COPY } from './public-store.js'
 import type { RetriedTask } from './retried-task.js'
@@ -98,9 +98,10 @@ export interface TaskReader {
 export interface TaskControl {
   /**
    * Gives dead tasks fresh attempts, deferrals and time to live. Their history stays. Items of a run that is being cancelled
-   * are left alone. Returns the ids that it moved.
+   * are left alone, and, unless `twin` says otherwise, tasks whose unique key another one has by now. Returns the ids that it
+   * moved.
    */
-  redrive(ids: readonly string[], by: By): Promise<string[]>
+  redrive(ids: readonly string[], by: By, options?: Pick<OperationSettings, 'twin'>): Promise<string[]>
   /**
    * Cancels tasks. Waiting tasks end at once. Running tasks are marked, and watchers are called so that their worker aborts
    * them; a marked task that would wait again ends instead. Returns the ids that were cancelled or marked, without those

@@ -24,6 +24,8 @@ export interface TaskStanding {
   readonly behindRetry: string | undefined
   /** In an ordered lane: the id of the dead letter before it that blocks the lane. */
   readonly blockedBy: string | undefined
+  /** Another task that has its unique key by now: one that it waits for, or, if it is dead, one that took its place. */
+  readonly twin?: string | undefined
   /** After a rate limit: how many tasks of its lane may run at once. `undefined`: its limits alone decide. */
   readonly ramp: number | undefined
   /** When the rate of its lane lets the next task start; `undefined` if it has no rate. */

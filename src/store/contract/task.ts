@@ -66,6 +66,8 @@ export interface NewTask {
   readonly cost?: Cost
   /** The span that enqueues it, as a W3C `traceparent`. Default: none. */
   readonly traceparent?: string
+  /** A key that at most one task of its kind may have within a scope. */
+  readonly unique?: UniqueKey
   /** A first attempt that was made elsewhere: the task is enqueued in the state that it led to, with its ledger row. */
   readonly tried?: { readonly outcome: Outcome; readonly attempt: AttemptEntry }
 }
@@ -73,12 +75,56 @@ export interface NewTask {
 /** How much a task takes from each bucket of a shared limit, by the bucket's name. A bucket that it does not name: 1. */
 export type Cost = Readonly<Record<string, number>>
 
-/** The answer to one enqueued task. `isNew` is false if the id was taken: then nothing changed. */
+/**
+ * How long a task has its unique key: while it waits for its first attempt, until it has ended (dead is an end), or for a
+ * time, whatever becomes of it.
+ */
+export type UniqueScope = 'waiting' | 'unfinished' | 'within'
+
+/**
+ * What happens to a task whose key another one has, its twin.
+ *
+ * - `keep`: the twin stays, and nothing is added.
+ * - `replace`: the twin is cancelled, on record. If it runs, it is asked to end, and the new task waits until it has.
+ * - `postpone`: the twin gets the payload and the due time of the new task, and nothing is added.
+ * - `after`: the new task waits until the twin has ended. One waits: a newer task replaces it, and replaces a twin that has
+ *   not begun.
+ */
+export type UniqueConflict = 'keep' | 'replace' | 'postpone' | 'after'
+
+/** A key that at most one task of its kind may have within a scope. */
+export interface UniqueKey {
+  /** The key. Each kind has its own. */
+  readonly key: string
+  /** How long a task has the key. */
+  readonly while: UniqueScope
+  /** With `while: 'within'`: for how long, from when it is enqueued. */
+  readonly withinMs?: number
+  /** What happens if another task has the key. */
+  readonly conflict: UniqueConflict
+  /** With `conflict: 'postpone'`: how long after it was enqueued a task may be postponed at most. */
+  readonly maxWaitMs?: number
+}
+
+/** What became of a task that was enqueued. */
+export type EnqueueOutcome = 'created' | 'kept' | 'replaced' | 'postponed' | 'queued_after'
+
+/** The answer to one enqueued task. */
 export interface Enqueued {
-  /** The id of the task. */
+  /** The id of the task that stands: the new one, or the one that was there. */
   readonly id: string
-  /** Whether the task was added. */
+  /** Whether a task was added. */
   readonly isNew: boolean
+  /**
+   * What happened: `created`; `kept`, if the id was taken, or the unique key, and nothing changed; `replaced`, if the new
+   * task stands in for another; `postponed`, if another one will run with this payload; `queued_after`, if the new task
+   * waits for another one to end.
+   */
+  readonly outcome: EnqueueOutcome
+  /** Where the task is that was there, if none was added. Absent if that has been pruned, and still has its key. */
+  readonly status?: TaskStatus
+  /** Since when it is there, in milliseconds since the epoch. */
+  readonly since?: number
 }
 
 /** A task as it is on record. Times are whole milliseconds since the epoch, on the store's clock. */
@@ -101,6 +147,8 @@ export interface TaskRecord extends Lane {
   readonly nextAttemptAt: number | undefined
   /** Whether it waits under a retry budget: once it is due, it is held until the budget lets it through. Default: false. */
   readonly isBudgeted?: boolean | undefined
+  /** Whether it waits for the end of the task that has its unique key. It has no due time until then. Default: false. */
+  readonly isQueued?: boolean | undefined
   /** Failed attempts. A success or a skip clears all counters and errors. */
   readonly attempts: number
   /** Waits that a rate limit asked for. They cost no attempt. */
@@ -125,6 +173,8 @@ export interface TaskRecord extends Lane {
   readonly changedAt: number
   /** The span that enqueued it, as a W3C `traceparent`; `undefined` if no trace was active. */
   readonly traceparent?: string | undefined
+  /** The unique key that it was enqueued with; it may have it no longer. Claims leave it out. */
+  readonly unique?: { readonly key: string; readonly while: UniqueScope } | undefined
   /** The operation that last moved it; `undefined` if none did, or if it was redriven without one since. Claims leave it out. */
   readonly operation?: string | undefined
 }

@@ -23,6 +23,7 @@ import { addTally } from '../rules/operations/member-tally.js'
 import { NO_TALLY } from '../rules/operations/operation-rules.js'
 import { ageOf, undonePage } from '../rules/operations/set.js'
 import { isActedOn, isAsMoved, isOnLiving } from '../rules/operator-acts.js'
+import { twinOf } from '../rules/unique-keys.js'
 import { isMeant } from './list.js'
 import { keepOriginal, type MemoryTask, standingOf } from './task.js'
 import type { MemoryTasks } from './tasks.js'
@@ -89,8 +90,11 @@ export class MemoryOperations implements OperationPort {
     const now = this.#tasks.now()
     return this.#inSet(act, scope).map(task => {
       const { kind, category, isOrdered, isPaused, standing } = memberOf(task, now)
-      const { errorCode, changedAt } = task.record
-      return { kind, category, errorCode, isOrdered, isPaused, standing, age: ageOf(changedAt, now), count: 1 }
+      const { errorCode, changedAt, status, unique } = task.record
+      const isLost = status === 'dead' && unique?.while === 'unfinished'
+      const hasTwin = isLost && twinOf(this.#tasks.unique, { kind, key: unique.key }, now) !== undefined
+      const age = ageOf(changedAt, now)
+      return { kind, category, errorCode, isOrdered, isPaused, standing, hasTwin, age, count: 1 }
     })
   }
 

@@ -6,6 +6,7 @@ import { MemoryReads } from './reads.js'
 import { MemoryRecords } from './record-port.js'
 import { MemoryStepPort } from './steps.js'
 import type { MemoryTasks } from './tasks.js'
+import { MemoryUniquePort } from './unique-port.js'
 
 /** The primitives of a memory store. Whoever keeps the rows of a noun has its primitives too. */
 export function memoryPort(tasks: MemoryTasks): Port {
@@ -15,6 +16,7 @@ export function memoryPort(tasks: MemoryTasks): Port {
     audit: new MemoryAuditPort(audit),
     tasks,
     steps: new MemoryStepPort(id => tasks.task(id)),
+    unique: new MemoryUniquePort(tasks.unique, tasks.tasks),
     records: new MemoryRecords(),
     lanes,
     budgets,

@@ -28,6 +28,8 @@ import { memberTally } from '../rules/operations/member-tally.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { cancellationOf, isEditable, isInPart } from '../rules/operator-acts.js'
 import { taskIds } from '../rules/task-id.js'
+import { created, QUEUED_UNTIL, stands } from '../rules/unique.js'
+import { releaseKey, takeKey } from '../rules/unique-keys.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { MemoryBell } from './bell.js'
 import { type BudgetHost, MemoryBudgets } from './budgets.js'
@@ -38,13 +40,14 @@ import { memoryPort } from './port.js'
 import { MemoryQueue } from './queue.js'
 import { MemoryRuns } from './runs.js'
 import { goesBefore, type Lease, type MemoryTask, newTask, standingOf, writeLedger } from './task.js'
+import { type KeyedTasks, MemoryUniqueKeys } from './unique.js'
 import { MemoryWorkers } from './workers.js'
 
 /**
  * The tasks of a memory store and their life: everything that its verbs, and its runs, operations, budgets and groups, do
  * to a task. Each method runs in one go, as part of a verb.
  */
-export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
+export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort, TaskPort {
   readonly tasks = new Map<string, MemoryTask>()
   readonly queue = new MemoryQueue()
   readonly workers: MemoryWorkers
@@ -53,6 +56,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   readonly runs = new MemoryRuns(this)
   readonly operations = new MemoryOperations(this)
   readonly keys: MemoryIdempotencyStore
+  readonly unique = new MemoryUniqueKeys(this)
   readonly groups = new MemoryGroups(this)
   readonly budgets = new MemoryBudgets(this)
   readonly tx: Tx = inSteps(memoryPort(this))
@@ -98,18 +102,22 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   }
 
   add(task: NewTask, now: number): Enqueued {
-    const { id = this.#newId(now), kind, category = '', key = '', quota, tried } = task
-    if (this.tasks.has(id)) return { id, isNew: false }
+    const { id = this.#newId(now), kind, category = '', key = '', quota, unique, tried } = task
+    const there = this.tasks.get(id)?.record
+    if (there !== undefined) return stands(id, 'kept', { status: there.status, since: there.changedAt })
+    const taken = unique && takeKey(this.unique, task, id, unique, now)
+    if (taken !== undefined && 'stands' in taken) return taken.stands
     const added = newTask({ ...task, id }, this.lanes.of({ kind, category, key }, quota), now)
     this.tasks.set(id, added)
     added.lane.added(added.record)
     this.#moved(undefined, added)
-    if (tried === undefined) this.queue.add(added, now, false)
+    if (taken?.isQueued) this.queueBehind(added)
+    else if (tried === undefined) this.queue.add(added, now, false)
     else {
       added.lane.start(added.cost, now)
       this.end(added, afterSettlement(standingOf(added), tried.outcome, tried.attempt, now), now)
     }
-    return { id, isNew: true }
+    return taken === undefined ? created(id) : { id, isNew: true, outcome: taken.outcome }
   }
 
   enqueue(tasks: readonly NewTask[], now: number): boolean[] {
@@ -179,7 +187,8 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     const { record, lane } = task
     if (record.status !== 'waiting') return false
     const isDeferred = task.ledger.at(-1)?.outcome === 'deferred'
-    const before = { ...record, nextAttemptAt: record.nextAttemptAt ?? now, isOrdered: lane.isOrdered, isDeferred }
+    const nextAttemptAt = record.isQueued ? QUEUED_UNTIL : (record.nextAttemptAt ?? now)
+    const before = { ...record, nextAttemptAt, isOrdered: lane.isOrdered, isDeferred }
     const after = arranged(before, wanted, now)
     if (after === undefined) return false
     const changed = this.#replace(task, { record: { ...record, ...after } })
@@ -330,7 +339,8 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     writeLedger(task, ledger, failedIn)
     const isDone = record.status === 'succeeded' || record.status === 'skipped'
     const value = isDone ? undefined : (advance?.value ?? task.record.value)
-    task.record = { ...task.record, ...record, group: failedIn ?? record.group, value, changedAt: now }
+    const group = failedIn ?? record.group
+    task.record = { ...task.record, ...record, group, value, isQueued: undefined, changedAt: now }
     task.isUndecided = isUndecided
     if (advance !== undefined) this.#enterLane(task, advance)
     if (record.status === 'dead') task.lane.died(task)
@@ -349,7 +359,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     if (by !== undefined) writeLedger(task, acted(act, by, now), undefined)
     if (act === 'cancel_requested') task.isToBeCancelled = true
     else {
-      task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, changedAt: now }
+      task.record = { ...before, status: 'cancelled', nextAttemptAt: undefined, isQueued: undefined, changedAt: now }
       this.queue.leaveBudget(task)
       if (!isRateLimited) task.lane.freeHead(before.id)
       this.#noteMember(task, { status: 'cancelled', ledger: { type: 'none' } })
@@ -389,6 +399,27 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
     this.#moved(record, moved)
   }
 
+  postpone(task: MemoryTask, payload: string, dueAt: number, now: number): void {
+    const startedAt = Math.max(now, dueAt)
+    this.queue.add(
+      this.#replace(task, { record: { ...task.record, payload, startedAt, nextAttemptAt: dueAt } }),
+      now,
+      false,
+    )
+  }
+
+  queueBehind(task: MemoryTask): void {
+    const record = { ...task.record, nextAttemptAt: undefined, isQueued: true }
+    this.#replace(task, { record, dueAt: QUEUED_UNTIL })
+  }
+
+  free(task: MemoryTask, dueAt: number, now: number): void {
+    const startedAt = Math.max(now, dueAt)
+    task.record = { ...task.record, startedAt, nextAttemptAt: startedAt, isQueued: undefined }
+    this.queue.add(task, now, false)
+    this.ring()
+  }
+
   /** Puts a changed copy in the place of a waiting task, whose old entry stays in the queue of its lane. */
   #replace(task: MemoryTask, changes: Partial<MemoryTask>): MemoryTask {
     const copy = { ...task, ...changes }
@@ -416,6 +447,9 @@ export class MemoryTasks implements BudgetHost, GroupHost, ClockPort, TaskPort {
   #moved(before: TaskRecord | undefined, { lane, record }: MemoryTask): void {
     this.groups.moved(before, record)
     if (lane.hasItems) this.runs.moved(this.tx, before, record)
+    const { id, kind, unique, status } = record
+    if (unique !== undefined && status !== 'waiting' && status !== 'running')
+      releaseKey(this.unique, { id, kind, key: unique.key }, this.now())
     this.bell.ended([record])
   }
 

@@ -116,7 +116,7 @@ export class MemoryVerbs implements StoreVerbs {
   }
 
   async prune(keep: Retention, limit: number): Promise<number> {
-    const { tasks, lanes, runs, groups, keys, audit } = this.#tasks
+    const { tasks, lanes, runs, groups, keys, unique, audit } = this.#tasks
     const now = this.#tasks.now()
     let left = limit
     for (const task of tasks.values()) {
@@ -127,6 +127,7 @@ export class MemoryVerbs implements StoreVerbs {
       this.#tasks.forget(record.id)
       left--
     }
+    unique.prune(now)
     lanes.forgetIdle(tasks.values(), now)
     left -= runs.prune(keep, left)
     if (keep.deadMs !== undefined) groups.prune(now - keep.deadMs)

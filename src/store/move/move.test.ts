@@ -52,7 +52,7 @@ async function empty(engine: Engine): Promise<Movable> {
   return store
 }
 
-const KINDS = ['blocked', 'moved', 'mail', 'report', 'quoted', 'paused', 'tenants', 'pipeline:p']
+const KINDS = ['blocked', 'keyed', 'moved', 'mail', 'report', 'quoted', 'paused', 'tenants', 'pipeline:p']
 const WEIRD = 'NUL \0, tab \t, emoji 🚀, quotes \' " \\, mark \u0001, line\u2028 end'
 
 /** Runs the next tasks of a kind, and settles them with these outcomes. */
@@ -135,6 +135,15 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await settleNext(store, 'mail', [{ type: 'retry', delayMs: 60_000, isBackoff: true }], failure)
   await settleNext(store, 'tenants', [{ type: 'deferred', delayMs: 600_000 }], limited)
   await settleNext(store, 'tenants', [{ type: 'succeeded' }], failure)
+
+  const latest = { key: WEIRD.replaceAll('\0', ''), while: 'unfinished', conflict: 'after' } as const
+  await store.enqueue([{ id: 'keyed', kind: 'keyed', payload: '1', unique: latest }])
+  await settleNext(store, 'keyed', [{ type: 'retry', delayMs: 60_000, isBackoff: true }])
+  const throttled = { key: 'hourly', while: 'within', withinMs: 3_600_000, conflict: 'keep' } as const
+  await store.enqueue([
+    { id: 'queued', kind: 'keyed', payload: '2', unique: latest },
+    { id: 'throttled', kind: 'keyed', payload: '3', unique: throttled },
+  ])
 
   await store.importRows('record', [
     { type: 'slot', id: "nightly@1 🚀'", place: 1_700_000_000_000, open: 1, state: JSON.stringify({ why: WEIRD }) },

@@ -11,7 +11,7 @@ import type { WorkerRecord } from '../contract/worker-store.js'
 import type { TaskPlace } from '../rules/cursor.js'
 
 /** A filter by fields that a store has in columns. */
-export type ColumnFilter = Omit<TaskFilter, 'where'>
+export type ColumnFilter = Omit<TaskFilter, 'where' | 'unique'>
 
 /** The reads of tasks, lanes and workers: each store has statements of its own for them. The contract says what they give. */
 export interface ReadPort {

@@ -8,6 +8,7 @@ import type { RecordPort } from './record-port.js'
 import type { RunPort } from './run-port.js'
 import type { StepPort } from './step-port.js'
 import type { AuditPort, ClockPort, TaskPort } from './task-port.js'
+import type { UniquePort } from './unique-port.js'
 
 /**
  * Verbs that are written once, for all stores.
@@ -35,6 +36,7 @@ export interface Port {
   readonly audit: AuditPort
   readonly tasks: TaskPort
   readonly steps: StepPort
+  readonly unique: UniquePort
   readonly records: RecordPort
   readonly lanes: LanePort
   readonly budgets: BudgetPort

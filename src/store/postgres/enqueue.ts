@@ -1,8 +1,10 @@
 import type { Clock } from '../../time/index.js'
 import type { Lane } from '../contract/lane.js'
-import type { Enqueued, NewTask } from '../contract/task.js'
+import type { Enqueued, EnqueueOutcome, NewTask } from '../contract/task.js'
 import { taskIds } from '../rules/task-id.js'
+import { statusOf } from '../rules/task-state.js'
 import { triedForMs } from '../rules/tried-for.js'
+import { created, stands } from '../rules/unique.js'
 import { Batcher } from './batcher.js'
 import { column, columnsJson, evenColumn, textColumn } from './columns.js'
 import { type Database, isOutage, LONG } from './database.js'
@@ -77,10 +79,14 @@ function encode(tasks: readonly NewTask[], makeId: () => string): EnqueueCall {
 
 function encodeOne(task: NewTask, makeId: () => string): EnqueueCall {
   const { id = makeId(), kind, category = '', key = '' } = task
-  const { priority = null, payload, cost, traceparent = null } = task
+  const { priority = null, payload, cost, traceparent = null, unique } = task
   const times = [submittedAt(task) ?? null, runAt(task) ?? null]
   const values = [kind, category, key, id, priority, ...times, payload, costText(cost) ?? null, traceparent]
-  return { fn: 'enqueue_one', values, decode: isNew => [{ id, isNew: isNew === true }] }
+  const decode = (answer: unknown) => decodeAnswer([{ id }], answer)
+  if (unique === undefined) return { fn: 'enqueue_one', values, decode }
+  const { conflict, while: scope } = unique
+  const asked = [unique.key, scope, withinMs(task) ?? null, conflict, maxWaitMs(task) ?? null]
+  return { fn: 'enqueue_unique', values: [...values, ...asked], decode }
 }
 
 /** The range of a task's first round, as the SQL function `first_round` has it. */
@@ -127,11 +133,16 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
     traceparents: column(tasks, ({ traceparent }) => traceparent),
     rounds: column(rows, ({ round }) => round),
     tried_for: column(tasks, task => task.tried && triedForMs(task)),
+    unique_keys: column(tasks, ({ unique }) => unique?.key),
+    unique_whiles: evenColumn(tasks, ({ unique }) => unique?.while),
+    withins: column(tasks, withinMs),
+    conflicts: evenColumn(tasks, ({ unique }) => unique?.conflict),
+    max_waits: column(tasks, maxWaitMs),
     lanes: [...lanes.values()],
     are_new: tasks.every(isPlain),
   }
   const values = [columnsJson(columns, { tried: tried.encode() }), textColumn(tasks, ({ payload }) => payload)]
-  return { fn: 'enqueue_batch', values, decode: answer => decodeMany(rows, answer) }
+  return { fn: 'enqueue_batch', values, decode: answer => decodeAnswer(rows, answer) }
 }
 
 /** Whether a task gets an id that cannot be taken, and brings no time of its own. */
@@ -147,10 +158,33 @@ function runAt({ runAt }: NewTask): number | undefined {
   return runAt && Math.ceil(runAt)
 }
 
-/** Which ids are new: all of them, or those that the answer names. */
-function decodeMany(rows: readonly { readonly id: string }[], answer: unknown): Enqueued[] {
-  if (typeof answer !== 'string') return rows.map(({ id }) => ({ id, isNew: true }))
-  const added = new Set(JSON.parse(answer) as string[])
-  // If an id comes twice, the first one is the new one.
-  return rows.map(({ id }) => ({ id, isNew: added.delete(id) }))
+function withinMs({ unique }: NewTask): number | undefined {
+  return unique?.withinMs === undefined ? undefined : Math.ceil(unique.withinMs)
+}
+
+function maxWaitMs({ unique }: NewTask): number | undefined {
+  return unique?.maxWaitMs === undefined ? undefined : Math.ceil(unique.maxWaitMs)
+}
+
+/** What became of a task that was not just created. `n` is its position, from 1. */
+interface EnqueuedNote {
+  readonly n: number
+  readonly id: string
+  readonly outcome: EnqueueOutcome
+  readonly state?: number | null
+  readonly since?: number | null
+}
+
+/** All of them were created, or the answer says what became of the others. */
+function decodeAnswer(rows: readonly { readonly id: string }[], answer: unknown): Enqueued[] {
+  const enqueued = rows.map(({ id }) => created(id))
+  if (typeof answer !== 'string') return enqueued
+  for (const { n, id, outcome, state, since } of JSON.parse(answer) as readonly EnqueuedNote[]) {
+    const isThere = typeof state === 'number' && typeof since === 'number'
+    enqueued[n - 1] =
+      outcome === 'kept' || outcome === 'postponed'
+        ? stands(id, outcome, isThere ? { status: statusOf(state), since } : undefined)
+        : { id, isNew: true, outcome }
+  }
+  return enqueued
 }

@@ -79,7 +79,7 @@ describe('opening', () => {
     const theirs = new URL(url)
     theirs.username = 'tenant'
     const store = await openPostgres(theirs.href, { schema: 'given', listen: false })
-    expect(await store.enqueue([{ kind: 'k', payload: '{}' }])).toMatchObject([{ isNew: true }])
+    expect(await store.enqueue([{ kind: 'k', payload: '{}' }])).toMatchObject([{ isNew: true, outcome: 'created' }])
     await store.close()
   })
 
@@ -150,7 +150,9 @@ describe('in a transaction of the caller’s', () => {
   it('a row and its task are committed together, or not at all', async () => {
     await client.query('BEGIN')
     await client.query('INSERT INTO orders VALUES (1)')
-    expect(await store.enqueueIn(client, [{ id: 'a', kind: 'k', payload: '{}' }])).toEqual([{ id: 'a', isNew: true }])
+    expect(await store.enqueueIn(client, [{ id: 'a', kind: 'k', payload: '{}' }])).toEqual([
+      { id: 'a', isNew: true, outcome: 'created' },
+    ])
     expect(await store.get('a')).toBeUndefined()
     await client.query('COMMIT')
     expect(await store.get('a')).toMatchObject({ status: 'waiting' })
@@ -173,7 +175,9 @@ describe('in a transaction of the caller’s', () => {
     await store.enqueueIn(plain, [{ id: 'a', kind: 'k', payload: '{}' }])
     await client.query('COMMIT')
     const other: SqlClient = { query: async (text, values) => ({ rows: (await client.query(text, values)).rows }) }
-    expect(await store.enqueueIn(other, [{ id: 'a', kind: 'k', payload: '{}' }])).toEqual([{ id: 'a', isNew: false }])
+    expect(await store.enqueueIn(other, [{ id: 'a', kind: 'k', payload: '{}' }])).toMatchObject([
+      { id: 'a', isNew: false, outcome: 'kept', status: 'waiting' },
+    ])
   })
 
   it('a task is completed with what its handler wrote, and its worker is told so', async () => {
@@ -503,7 +507,7 @@ describe('a server that refuses for now', () => {
     const store = await openPostgres(own, { schema: 'standby', listen: false })
     await own.query('SET default_transaction_read_only = on')
     await expect(store.enqueue([task])).rejects.toThrow(StoreReadOnlyError)
-    expect(await store.enqueue([task])).toMatchObject([{ isNew: true }])
+    expect(await store.enqueue([task])).toMatchObject([{ isNew: true, outcome: 'created' }])
     await store.close()
     await own.end()
   })

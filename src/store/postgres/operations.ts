@@ -152,9 +152,9 @@ export class PostgresOperationPort implements Promised<OperationPort> {
     const [facts] = (await query(FACTS, [at])) as SurveyFacts[]
     const values = [...scopeOf(scope.filter), scope.until, facts?.now]
     const rows = (await query(surveyOf(act, scope, facts), values)) as SurveyedRow[]
-    return rows.map(({ kind, category, error_code, ordered, paused, standing, age, count }) => {
+    return rows.map(({ kind, category, error_code, ordered, paused, standing, age, twin, count }) => {
       const facts = { errorCode: stored(error_code ?? undefined), standing: standing ?? undefined }
-      const lane = { isOrdered: ordered, isPaused: paused }
+      const lane = { isOrdered: ordered, isPaused: paused, hasTwin: twin }
       return { kind, category, ...facts, ...lane, age: AGES[Number(age)] ?? 'older', count: Number(count) }
     })
   }
@@ -207,6 +207,7 @@ interface SurveyedRow {
   readonly paused: boolean
   readonly standing: LivingStanding | null
   readonly age: number
+  readonly twin: boolean
   readonly count: string
 }
 
@@ -225,6 +226,10 @@ const IS_LIVING = 'task.state = redrive.state_running() AND NOT task.cancel_requ
 
 const PASSED_AGES = AGE_LIMITS_MS.map(limit => `($7::bigint - task.changed_at >= ${limit})::int`).join(' + ')
 
+/** Whether another task has the key by now that a dead member had until it ended. */
+const HAS_TWIN = /* sql */ `CASE WHEN task.unique_while = 'unfinished' AND task.state = redrive.state_dead() THEN redrive.has_twin(
+    task, (SELECT its.kind FROM redrive.lane AS its WHERE its.id = task.lane), $7) ELSE false END`
+
 /**
  * All members are looked at, so the planner is free to join them as it likes. They are counted by lane first: there are far
  * fewer lanes to be joined than tasks.
@@ -232,17 +237,18 @@ const PASSED_AGES = AGE_LIMITS_MS.map(limit => `($7::bigint - task.changed_at >=
 function survey(from: string, condition: string, since: string, standing = 'NULL'): string {
   return /* sql */ `
     SELECT lane.kind, lane.category, counted.error_code, lane.ordered, lane.paused, counted.standing, counted.age,
-      sum(counted.count) AS count
+      counted.twin, sum(counted.count) AS count
     FROM (
-      SELECT task.lane, task.error_code, ${standing} AS standing, ${PASSED_AGES} AS age, count(*) AS count
+      SELECT task.lane, task.error_code, ${standing} AS standing, ${PASSED_AGES} AS age, ${HAS_TWIN} AS twin,
+        count(*) AS count
       FROM ${from}
       WHERE ${condition} AND ${since} <= $6 AND ($4::text IS NULL OR task.error_code = $4)
         AND ($5::text IS NULL OR task.failure_group = $5)
-      GROUP BY 1, 2, 3, 4
+      GROUP BY 1, 2, 3, 4, 5
     ) AS counted JOIN redrive.lane ON lane.id = counted.lane
     WHERE ($1::text IS NULL OR lane.kind = $1) AND ($2::text IS NULL OR lane.category = $2)
       AND ($3::text IS NULL OR lane.key = $3)
-    GROUP BY 1, 2, 3, 4, 5, 6, 7`
+    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
 }
 
 interface SurveyFacts {

@@ -12,6 +12,7 @@ import { PostgresRecordPort } from './record-port.js'
 import { PostgresRunPort } from './runs.js'
 import { PostgresStepPort } from './steps.js'
 import { PostgresTaskPort } from './task-port.js'
+import { PostgresUniquePort } from './unique-port.js'
 
 /** The primitives of a PostgreSQL store, for one transaction. */
 export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
@@ -20,6 +21,7 @@ export function postgresPort(sql: Sql, enqueues: Enqueues): PromisedPort {
     audit: new PostgresAuditPort(sql),
     tasks: new PostgresTaskPort(sql, enqueues),
     steps: new PostgresStepPort(sql),
+    unique: new PostgresUniquePort(sql),
     records: new PostgresRecordPort(sql),
     lanes: new PostgresLanePort(sql),
     budgets: new PostgresBudgetPort(sql),

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '70df9a3236e7763a206c3ba2816ccd90c2f3165c7a101982b6c21ee5da5cbbf7',
+  1: '5599013f26ff1839ee74232bad9be783d0c2f05f6a107da4becceca43f33f79e',
 }
 
 const MAX_LINES = 60

@@ -199,6 +199,7 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       FROM added JOIN given USING (id) GROUP BY added.lane
     )
     ${COUNT}`,
+  unique: `WITH ${adding('unique')} ${COUNT}`,
   record: `WITH ${adding('record')} ${COUNT}`,
   // Counts are added up, and the view that does so has no rows of its own to add to.
   operation_tally: /* sql */ `

@@ -2,6 +2,7 @@ import type { Before, By } from '../contract/ledger.js'
 import type { ArrangingAct } from '../contract/operation-store.js'
 import type { TaskRecord } from '../contract/task.js'
 import { acted, type LedgerChange } from './ledger-change.js'
+import { QUEUED_UNTIL } from './unique.js'
 
 /**
  * Changes of tasks that wait: when they are due, and their priority. Pure. Memory and SQLite share them; PostgreSQL has them in
@@ -43,6 +44,8 @@ export interface Arranged extends Pick<TaskRecord, 'priority' | 'startedAt'> {
  */
 export function arranged(task: Arrangeable, wanted: Arrangement, now: number): Arranged | undefined {
   const { runAt, priority = task.priority } = wanted
+  // It would run beside its twin.
+  if (task.nextAttemptAt === QUEUED_UNTIL) return undefined
   const nextAttemptAt = runAt === undefined ? task.nextAttemptAt : Math.ceil(runAt)
   const isSameTime = nextAttemptAt === task.nextAttemptAt || Math.max(nextAttemptAt, task.nextAttemptAt) <= now
   const isSamePriority = priority === task.priority

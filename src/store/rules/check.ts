@@ -9,6 +9,7 @@ import type { CountField, PageRequest, TaskFilter } from '../contract/list.js'
 import type { StepRecording } from '../contract/step.js'
 import type { OnceOptions, Retention } from '../contract/store.js'
 import type { Cost, NewTask, TaskStatus } from '../contract/task.js'
+import { checkUnique } from './check-unique.js'
 import { checkJsonObject } from './json-object.js'
 
 /**
@@ -45,7 +46,8 @@ export function checkIds(ids: readonly string[]): void {
 }
 
 export function checkNewTask(task: NewTask): void {
-  const { id, kind, category, key, quota, payload, priority, submittedAt, runAt, cost, traceparent, tried } = task
+  const { id, kind, category, key, quota, payload, priority, submittedAt, runAt, cost, traceparent } = task
+  const { unique, tried } = task
   if (id !== undefined) checkName('id', id)
   if (id === '') throw new OptionError('id', "'id' must not be empty. Leave it out to have one generated.")
   checkName('kind', kind)
@@ -58,6 +60,10 @@ export function checkNewTask(task: NewTask): void {
   checkNumber('runAt', runAt, MAX_TIME)
   if (cost !== undefined) checkCost('cost', cost)
   if (traceparent !== undefined) checkTraceparent(traceparent)
+  if (unique !== undefined) {
+    checkUnique(task, unique)
+    checkName('unique.key', unique.key)
+  }
   if (tried !== undefined) checkOutcome(tried.outcome)
   if (tried?.attempt.group !== undefined) checkGroup(tried.attempt.group)
 }
@@ -143,8 +149,19 @@ export function checkCountFields(fields: readonly CountField[]): void {
     throw new OptionError('fields', `Tasks are counted by ${COUNT_FIELDS.join(', ')}, got ${quoted(unknown)}.`)
 }
 
-export function checkFilter({ status, errorCode, group, kind, category, key, where, ...others }: TaskFilter): void {
-  checkNoOthers(others, 'kind, category, key, status, errorCode, group, where')
+export function checkFilter({
+  status,
+  errorCode,
+  group,
+  kind,
+  category,
+  key,
+  unique,
+  where,
+  ...others
+}: TaskFilter): void {
+  checkNoOthers(others, 'kind, category, key, status, errorCode, group, unique, where')
+  if (unique !== undefined) checkName('unique', unique)
   if (where !== undefined) checkJsonObject('where', where, 'the fields to look for')
   checkLanes({ kind, category, key })
   if (status !== undefined && !STATUSES.includes(status))
@@ -153,6 +170,12 @@ export function checkFilter({ status, errorCode, group, kind, category, key, whe
   if (errorCode !== undefined && typeof errorCode !== 'string')
     throw new OptionError('errorCode', `'errorCode' must be text, got ${quoted(errorCode)}.`)
   if (group !== undefined) checkGroupId(group)
+}
+
+/** Refuses a unique key where tasks are found in another way. */
+export function checkNotUnique(what: string, { unique }: TaskFilter): void {
+  if (unique === undefined) return
+  throw new OptionError('unique', `${what} not selected by 'unique'. List the tasks with that key, and name them.`)
 }
 
 export function checkGroupFilter({ kind, states, ...others }: GroupFilter): void {

@@ -2,8 +2,9 @@ import type { Verdict } from '../../policy/index.js'
 import type { AttemptNotes } from '../contract/attempt-notes.js'
 import type { LaneLimits } from '../contract/lane.js'
 import type { Before, LedgerRow } from '../contract/ledger.js'
-import type { TaskRecord } from '../contract/task.js'
+import type { TaskRecord, UniqueScope } from '../contract/task.js'
 import { State, statusOf } from './task-state.js'
+import { QUEUED_UNTIL } from './unique.js'
 
 /** A task joined with its lane. */
 export interface TaskRow {
@@ -31,6 +32,8 @@ export interface TaskRow {
   readonly result: string | null
   readonly traceparent: string | null
   readonly operation: string | null
+  readonly unique_key: string | null
+  readonly unique_while: string | null
 }
 
 /** A row of the table `ledger`. */
@@ -76,7 +79,7 @@ export function taskColumns({
     task.id, lane.kind, lane.category, lane.key, task.payload, task.value, ${state} AS state, task.priority,
     task.submitted_at, task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals,
     task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.failure_group, task.reason,
-    task.result, task.traceparent, task.operation`
+    task.result, task.traceparent, task.operation, task.unique_key, task.unique_while`
 }
 
 /** Converts a row to a record. */
@@ -92,7 +95,9 @@ export function taskRecord(row: TaskRow): TaskRecord {
     priority: row.priority,
     submittedAt: row.submitted_at,
     startedAt: row.started_at,
-    nextAttemptAt: row.next_at ?? undefined,
+    ...(row.next_at === QUEUED_UNTIL
+      ? { nextAttemptAt: undefined, isQueued: true }
+      : { nextAttemptAt: row.next_at ?? undefined }),
     ...(row.state === State.budgeted && { isBudgeted: true }),
     attempts: row.attempts,
     deferrals: row.deferrals,
@@ -106,6 +111,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     result: row.result ?? undefined,
     changedAt: row.changed_at,
     traceparent: row.traceparent ?? undefined,
+    ...(row.unique_key !== null && { unique: { key: row.unique_key, while: row.unique_while as UniqueScope } }),
     operation: row.operation ?? undefined,
   }
 }

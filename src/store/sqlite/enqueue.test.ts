@@ -20,7 +20,7 @@ const ODD = ['"', "'", '\\', '\\"', '\\u0041', '\n', '\u0001', '\u2028', 'ü', '
 
 it('tasks that are added together keep their ids and payloads to the letter', async () => {
   const added = await store.enqueue(ODD.map(id => ({ id, kind: 'k', payload: JSON.stringify({ text: id }) })))
-  expect(added).toEqual(ODD.map(id => ({ id, isNew: true })))
+  expect(added).toEqual(ODD.map(id => ({ id, isNew: true, outcome: 'created' })))
   for (const id of ODD) expect(JSON.parse((await store.get(id))?.payload ?? '')).toEqual({ text: id })
 })
 
@@ -29,8 +29,8 @@ it('of tasks that are added together, only those whose id is free are new, and e
   await store.enqueue(tasks(['a', 'c'], '1'))
   const added = await store.enqueue(tasks(['a', 'b', 'c', 'd', 'd', 'e'], '2'))
   expect(added.map(({ isNew }) => isNew)).toEqual([false, true, false, true, false, true])
-  expect(await store.enqueue(tasks(['a', 'b', 'c', 'd'], '3'))).toEqual(
-    ['a', 'b', 'c', 'd'].map(id => ({ id, isNew: false })),
+  expect(await store.enqueue(tasks(['a', 'b', 'c', 'd'], '3'))).toMatchObject(
+    ['a', 'b', 'c', 'd'].map(id => ({ id, isNew: false, outcome: 'kept', status: 'waiting' })),
   )
   expect(await store.count({})).toMatchObject({ waiting: 5 })
   expect((await store.get('a'))?.payload).toBe('1')

@@ -1,6 +1,7 @@
 import type { Enqueued, NewTask } from '../contract/task.js'
-import { State } from '../rules/task-state.js'
+import { State, statusOf } from '../rules/task-state.js'
 import { triedForMs } from '../rules/tried-for.js'
+import { created, stands } from '../rules/unique.js'
 import type { LaneBook } from './lane-book.js'
 import type { Statements } from './statements.js'
 
@@ -46,8 +47,8 @@ function areAlike(first: NewTask, task: NewTask): boolean {
   )
 }
 
-function isPlain({ cost, tried, payload }: NewTask): boolean {
-  return cost === undefined && tried === undefined && payload.length <= MAX_PAYLOAD
+function isPlain({ cost, unique, tried, payload }: NewTask): boolean {
+  return cost === undefined && unique === undefined && tried === undefined && payload.length <= MAX_PAYLOAD
 }
 
 /** Adds tasks that are alike to their lane, which must not be ordered. */
@@ -59,7 +60,7 @@ export function insertAlike(
   now: number,
   makeId: (now: number) => string,
 ): readonly Enqueued[] {
-  const results = tasks.map(({ id }) => ({ id: id ?? makeId(now), isNew: true }))
+  const results = tasks.map(({ id }) => created(id ?? makeId(now)))
   const payloads = tasks.map(({ payload }, n) => `${JSON.stringify(results[n]?.id)}:${JSON.stringify(payload)}`)
   const values = columnsOf(lane, first, 0, now)
   const { changes, lastInsertRowid } = statements.insertAlike.run(...values, `{${payloads.join(',')}}`)
@@ -67,7 +68,13 @@ export function insertAlike(
   if (changes === tasks.length) return results
   // The tasks that it added have the last sequence numbers.
   const added = new Set(changes === 0 ? [] : statements.idsAfter.all(Number(lastInsertRowid) - changes))
-  return results.map(({ id }) => ({ id, isNew: added.delete(id) }))
+  return results.map(result => (added.delete(result.id) ? result : taken(statements, result.id)))
+}
+
+/** The answer for a task whose id is taken. */
+export function taken(statements: Statements, id: string): Enqueued {
+  const there = statements.there.get(id)
+  return stands(id, 'kept', there && { status: statusOf(there.state), since: there.changed_at })
 }
 
 /** Adds a task to its lane. Returns its sequence number; `undefined` if its id is taken. */
@@ -82,7 +89,11 @@ export function insertOne(
   const { payload, priority = 0, cost } = task
   const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
   const costs = cost === undefined ? null : JSON.stringify(cost)
-  const added = statements.insertTask.run(...columnsOf(lane, task, place, now), id, payload, costs)
+  const columns = [...columnsOf(lane, task, place, now), id, payload, costs]
+  const added =
+    task.unique === undefined
+      ? statements.insertTask.run(...columns)
+      : statements.insertUnique.run(...columns, task.unique.key, task.unique.while)
   return added.changes > 0 ? Number(added.lastInsertRowid) : undefined
 }
 

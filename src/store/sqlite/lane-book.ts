@@ -49,6 +49,8 @@ export class LaneBook {
   readonly #shared: SharedBook
   /** The failure groups of the same tasks. */
   readonly groups: GroupBook
+  /** Whether a task has ended for which another one with the same unique key was waiting. */
+  isAnyFreed = false
   #isDueReady = false
   #isAnyBounded: boolean | undefined
   #isAnyShared: boolean | undefined

@@ -55,7 +55,7 @@ describe('once', () => {
     await expect(failing).rejects.toThrow(/busy executing a query/)
     await expect(store.enqueue([{ kind: 'k', payload: '{}' }])).rejects.toThrow(/busy executing a query/)
     rows?.return?.()
-    expect(await store.enqueue([{ kind: 'k', payload: '{}' }])).toMatchObject([{ isNew: true }])
+    expect(await store.enqueue([{ kind: 'k', payload: '{}' }])).toMatchObject([{ isNew: true, outcome: 'created' }])
     expect(await invoices()).toBe(0)
   })
 
@@ -116,7 +116,7 @@ describe('enqueueing in a transaction of the caller’s own', () => {
   it('commits the task with the caller’s rows', async () => {
     db.transaction(() => {
       write(db)
-      expect(store.enqueueIn(db, [task])).toEqual([{ id: 'mine', isNew: true }])
+      expect(store.enqueueIn(db, [task])).toEqual([{ id: 'mine', isNew: true, outcome: 'created' }])
     }).immediate()
     expect(await invoices()).toBe(1)
     expect(await store.get('mine')).toMatchObject({ status: 'waiting', key: 'tenant' })
@@ -131,7 +131,7 @@ describe('enqueueing in a transaction of the caller’s own', () => {
     expect(() => failing.immediate()).toThrow('no')
     expect(await store.get('mine')).toBeUndefined()
     expect(await store.lanes()).toEqual([])
-    expect(await store.enqueue([task])).toEqual([{ id: 'mine', isNew: true }])
+    expect(await store.enqueue([task])).toEqual([{ id: 'mine', isNew: true, outcome: 'created' }])
   })
 
   it('wakes who watches, in every process that does', async () => {

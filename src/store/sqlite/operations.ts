@@ -102,8 +102,8 @@ export class SqliteOperationPort implements OperationPort {
   survey(act: OperationAct, { filter, until }: MemberScope): SurveyRow[] {
     const scope = { ...scopeOf(filter, until), now: this.#now() }
     const rows = surveys(this.#operations, act, filter).flatMap(statement => statement.all(scope))
-    return rows.map(({ kind, category, error_code, ordered, paused, standing, age, count }) => {
-      const lane = { isOrdered: ordered === 1, isPaused: paused === 1 }
+    return rows.map(({ kind, category, error_code, ordered, paused, standing, age, twin, count }) => {
+      const lane = { isOrdered: ordered === 1, isPaused: paused === 1, hasTwin: twin === 1 }
       const facts = { errorCode: error_code ?? undefined, standing: standing ?? undefined, age: AGES[age] ?? 'older' }
       return { kind, category, ...lane, ...facts, count }
     })

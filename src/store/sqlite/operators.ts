@@ -9,6 +9,7 @@ import { statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
 import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
+import { release } from './release-key.js'
 import { change, standingOf } from './settle.js'
 import type { DeadRow, StateRow } from './statements/operators.js'
 import type { StandingRow } from './statements/standing-row.js'
@@ -48,6 +49,7 @@ function endWaiting(
   noteMember(statements, task, { status: 'cancelled', ledger: { type: 'none' } })
   book.move(task.lane, status, 'cancelled')
   book.groups.leave(task.failure_group, status, now)
+  release(statements, book, { ...task, id }, 'cancelled', now)
   // A rate limit still holds for the tasks behind this one.
   if (book.isOrdered(task.lane) && statements.lastOutcome.get(task.seq, task.entries) !== 'deferred')
     book.freeHead(task.lane, id)

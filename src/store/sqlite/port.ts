@@ -16,6 +16,7 @@ import type { RunStatements } from './statements/runs.js'
 import type { Statements } from './statements.js'
 import { SqliteStepPort } from './steps.js'
 import { SqliteTaskPort } from './task-port.js'
+import { SqliteUniquePort } from './unique-port.js'
 
 /** The parts of a store that its primitives work with. */
 export interface SqliteParts {
@@ -35,6 +36,7 @@ export function sqlitePort(parts: SqliteParts): Port {
     audit: new SqliteAuditPort(parts),
     tasks: new SqliteTaskPort(parts),
     steps: new SqliteStepPort(parts),
+    unique: new SqliteUniquePort(parts),
     records: new SqliteRecordPort(recordStatementsOf(parts.db)),
     lanes: new SqliteLanePort(parts),
     budgets: new SqliteBudgetPort(parts),

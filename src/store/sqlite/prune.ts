@@ -18,6 +18,7 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   if (deadMs !== undefined) left -= pruneTasks(statements, book, State.dead, now - deadMs, left, now)
   book.write()
   pruneGroups(statements, deadMs, now)
+  statements.forgetUnique.run(now)
   pruneLanes(statements, now)
   pruneQuotas(statements, now)
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes

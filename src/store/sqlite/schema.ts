@@ -133,6 +133,8 @@ export const MIGRATIONS: readonly string[] = [
       answered         INTEGER NOT NULL DEFAULT 0,  -- it has made a counted attempt since
       traceparent      TEXT,              -- the span that enqueued it
       cost             TEXT,              -- a JSON object: how much of each bucket
+      unique_key       TEXT,              -- the one that it was enqueued with; the table of that name tells who has it
+      unique_while     TEXT,
       error_message    TEXT,
       result           TEXT,
       value            TEXT,              -- the input of an item's present stage; NULL in the first
@@ -153,6 +155,21 @@ export const MIGRATIONS: readonly string[] = [
     CREATE INDEX task_error ON task (error_code, changed_at, lane)     WHERE error_code IS NOT NULL AND state <> 3;
     CREATE INDEX task_group ON task (failure_group, state, changed_at) WHERE failure_group IS NOT NULL AND state <> 3;
     CREATE INDEX task_operation ON task (operation, id) WHERE operation IS NOT NULL;
+    CREATE INDEX task_unique    ON task (unique_key)    WHERE unique_key IS NOT NULL;
+
+    -- Unique keys: the task that has each, and the one that waits for its end. src/store/rules/unique.ts tells more. until:
+    -- of a key that is taken for a time.
+    CREATE TABLE unique_key (
+      kind    TEXT    NOT NULL,
+      key     TEXT    NOT NULL,
+      task    TEXT    NOT NULL,
+      since   INTEGER NOT NULL,
+      until   INTEGER,
+      next    TEXT,
+      next_at INTEGER,
+      PRIMARY KEY (kind, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX unique_key_until ON unique_key (until) WHERE until IS NOT NULL;
 
     -- stack: where the code failed, a line for each frame. trace: the id of the attempt's own trace. before: the state that an
     -- operator's act replaced, as JSON.

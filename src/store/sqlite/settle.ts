@@ -11,6 +11,7 @@ import type { LaneIds } from './lane-ids.js'
 import { writeLedger } from './ledger.js'
 import { noteMember } from './operation-tally.js'
 import { isPlainRetry, retry } from './plain-retry.js'
+import { release } from './release-key.js'
 import { parsedCost } from './shared-book.js'
 import { type StandingRow, standingRow } from './statements/standing-row.js'
 import type { Statements } from './statements.js'
@@ -64,7 +65,7 @@ export function settle(
   })
   successes.write(results, settleOne)
   book.write()
-  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded, isToJudge: book.isToJudge, items }
+  return { results, isRoomMade: isAnyWaiting || book.isAnyBounded || book.isAnyFreed, isToJudge: book.isToJudge, items }
 }
 
 function settleByItself(
@@ -108,7 +109,8 @@ function leaveGroup(statements: Statements, book: LaneBook, { id }: Settlement, 
 
 /**
  * A plain success takes one statement, with the same result as `afterSettlement`. Returns false if the token does not hold,
- * for members of operations, whose tally has to be kept, and for tasks that have failed before, which leave their group.
+ * for members of operations, whose tally has to be kept, for tasks with a unique key, which they give back, and for tasks
+ * that have failed before, which leave their group.
  */
 function succeed(
   statements: Statements,
@@ -151,7 +153,7 @@ export function end(statements: Statements, book: LaneBook, row: StandingRow, af
 export function change(
   statements: Statements,
   book: LaneBook,
-  { seq, lane, entries, failure_group }: StandingRow,
+  { seq, id, lane, entries, failure_group, unique_key }: StandingRow,
   from: TaskStatus,
   after: After,
   now: number,
@@ -186,6 +188,7 @@ export function change(
   )
   writeLedger(statements, seq, lane, entries, after.ledger, failedIn)
   book.move(lane, from, after.status)
+  release(statements, book, { id, lane, unique_key }, after.status, now)
 }
 
 /** The state of a task that no retry budget holds. */

@@ -12,6 +12,7 @@ import { retentionStatements } from './statements/retention.js'
 import { settleStatements } from './statements/settle.js'
 import { sharedLimitStatements } from './statements/shared-limits.js'
 import { stepStatements } from './statements/steps.js'
+import { uniqueStatements } from './statements/unique.js'
 import { workerStatements } from './statements/workers.js'
 
 /**
@@ -39,6 +40,7 @@ function prepare(db: Preparer) {
     ...groupStatements(db),
     ...recordStatements(db),
     ...retentionStatements(db),
+    ...uniqueStatements(db),
   }
 }
 

@@ -8,7 +8,7 @@ import type { LaneRules } from '../contract/lane-rule.js'
 import type { By, LedgerRow } from '../contract/ledger.js'
 import type { LifetimeStore } from '../contract/lifetime-store.js'
 import type { CountField, Page, PageRequest, StoreStats, TaskCount, TaskFilter } from '../contract/list.js'
-import type { OperationStore } from '../contract/operation-store.js'
+import type { OperationSettings, OperationStore } from '../contract/operation-store.js'
 import type { Prunable } from '../contract/prunable.js'
 import { COPY, THIS_COPY } from '../contract/public-store.js'
 import type { RetriedTask } from '../contract/retried-task.js'
@@ -33,6 +33,7 @@ import {
   checkLimit,
   checkName,
   checkNewTask,
+  checkNotUnique,
   checkPage,
   checkPause,
   checkRetention,
@@ -42,6 +43,7 @@ import {
   checkTime,
 } from '../rules/check.js'
 import { checkedLimits } from '../rules/lane-limits.js'
+import { checkTwin } from '../rules/operations/check-operation.js'
 import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
 import { noTasks } from '../rules/task-state.js'
 import { Batches, pruneBatches } from './batches.js'
@@ -54,6 +56,7 @@ import { Runs, redriveTasks } from './runs.js'
 import { Schedules } from './schedules.js'
 import { countContaining, listContaining, partsOf } from './search.js'
 import { cancelOnRecord, discardOnRecord, editOnRecord } from './tasks.js'
+import { countKeyed, listKeyed, standingWithTwin } from './unique.js'
 
 /** The verbs that each store carries out in its own way: hot ones, and `prune`, which knows every table. */
 export interface StoreVerbs extends Omit<TaskVerbs, 'watch'> {
@@ -185,12 +188,13 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
   async standing(id: string, limit: number): Promise<TaskStanding | undefined> {
     checkName('id', id)
     checkPage({ limit })
-    return this.#read(tx => tx.reads.standing(id, limit))
+    return this.#read(tx => standingWithTwin(tx, id, limit))
   }
 
   async list(filter: TaskFilter, page: PageRequest): Promise<Page<TaskRecord>> {
     checkFilter(filter)
     checkPage(page)
+    if (filter.unique !== undefined) return this.#read(tx => listKeyed(tx, filter, page))
     const { columns, part } = partsOf(filter)
     return this.#read(tx =>
       part === undefined ? tx.reads.list(columns, page) : listContaining(tx, columns, part, page),
@@ -199,6 +203,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
 
   async count(filter: TaskFilter): Promise<Record<TaskStatus, number>> {
     checkFilter(filter)
+    if (filter.unique !== undefined) return this.#read(tx => countKeyed(tx, filter))
     const { columns, part } = partsOf(filter)
     if (part === undefined) return this.#read(tx => tx.reads.count(columns))
     const counts = noTasks()
@@ -213,6 +218,7 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
 
   async countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]> {
     checkFilter(filter)
+    checkNotUnique('Counts by fields are', filter)
     checkCountFields(fields)
     const { columns, part } = partsOf(filter)
     if (part === undefined) return this.#read(tx => tx.reads.countBy(columns, fields))
@@ -276,12 +282,13 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     return gone + (await this.#transactions.write(tx => pruneOperations(tx, auditMs, limit - gone)))
   }
 
-  async redrive(ids: readonly string[], by: By): Promise<string[]> {
+  async redrive(ids: readonly string[], by: By, { twin }: Pick<OperationSettings, 'twin'> = {}): Promise<string[]> {
     checkIds(ids)
     checkName('who', by?.who)
     checkBy(by)
+    checkTwin(twin)
     const moved = await this.#transactions.write(function* (tx) {
-      return yield* redriveTasks(tx, ids, by, yield* tx.clock.now())
+      return yield* redriveTasks(tx, ids, by, yield* tx.clock.now(), undefined, twin)
     })
     if (moved.length > 0) this.#bell.ring()
     return moved

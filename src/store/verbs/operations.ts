@@ -47,6 +47,7 @@ import { restoreArranged } from './arrange.js'
 import { discardTasks } from './batches.js'
 import { cancelTasks, redriveTasks } from './runs.js'
 import { livingMembers, membersContaining, partsOf, surveyContaining, surveyNamed } from './search.js'
+import { withTwins } from './unique.js'
 
 /** The type of their records. */
 const OPERATION = 'operation'
@@ -140,18 +141,9 @@ export class Operations implements OperationStore {
     checkName('id', id)
     checkPage({ limit })
     return this.#store.read(function* (tx) {
-      const { act, set, createdAt } = stateOf(id, yield* tx.records.get(OPERATION, id))
-      if (isOutside(set)) return { items: [] }
-      if ('ids' in set) {
-        const page = namedPage(set.ids, { limit, after, lane })
-        return page.of(yield* tx.operations.namedMembers(act, page.ids, createdAt))
-      }
-      const { columns, part } = partsOf({ ...set.filter, ...lane })
-      const scope = { filter: columns, until: set.until }
-      if (part !== undefined) return yield* membersContaining(tx, act, scope, part, { limit, after })
-      if (isArranging(act)) return yield* livingMembers(tx, scope, { limit, after })
-      const place = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
-      return memberPage(act, yield* tx.operations.members(act, scope, place, limit + 1), { limit, after })
+      const state = stateOf(id, yield* tx.records.get(OPERATION, id))
+      const page = yield* membersOf(tx, state, { limit, after, lane })
+      return state.act === 'redrive' ? yield* withTwins(tx, page) : page
     })
   }
 
@@ -228,6 +220,24 @@ export function* prunableOperations(tx: Tx, keepMs: number): Steps<number> {
 /** Whether an operation is over and has not changed since a time. */
 function isOver({ isOpen, state }: StoredRecord, before: number): boolean {
   return !isOpen && operationState(state).changedAt <= before
+}
+
+function* membersOf(
+  tx: Tx,
+  { act, set, createdAt }: OperationState,
+  { limit, after, lane }: PageRequest & { readonly lane?: Lane | undefined },
+): Steps<Page<OperationMember>> {
+  if (isOutside(set)) return { items: [] }
+  if ('ids' in set) {
+    const page = namedPage(set.ids, { limit, after, lane })
+    return page.of(yield* tx.operations.namedMembers(act, page.ids, createdAt))
+  }
+  const { columns, part } = partsOf({ ...set.filter, ...lane })
+  const scope = { filter: columns, until: set.until }
+  if (part !== undefined) return yield* membersContaining(tx, act, scope, part, { limit, after })
+  if (isArranging(act)) return yield* livingMembers(tx, scope, { limit, after })
+  const place = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
+  return memberPage(act, yield* tx.operations.members(act, scope, place, limit + 1), { limit, after })
 }
 
 function stateOf(id: string, found: StoredRecord | undefined): OperationState {

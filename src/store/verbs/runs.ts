@@ -1,5 +1,6 @@
 import type { By } from '../contract/ledger.js'
 import type { Page, PageRequest } from '../contract/list.js'
+import type { TwinRule } from '../contract/operation-store.js'
 import type {
   Chunk,
   NewRun,
@@ -51,6 +52,7 @@ import {
 } from '../rules/runs/run-rules.js'
 import { type RunState, runRecord, statusOf, totalOf } from '../rules/runs/run-state.js'
 import { addUpBatches, lockBatches, reopenBatches } from './batches.js'
+import { redriveUnique } from './unique.js'
 
 /** The most items that a check cancels, of a run that was cancelled. */
 const SWEPT = 1000
@@ -243,6 +245,7 @@ export function* redriveTasks(
   by: By,
   now: number,
   part?: PartOfOperation,
+  twin?: TwinRule,
 ): Steps<string[]> {
   const batches = yield* lockBatches(tx, ids)
   const items = yield* tx.tasks.itemsOf(ids)
@@ -251,7 +254,7 @@ export function* redriveTasks(
     const item = items.get(id)
     return item === undefined || (runs.get(item.run)?.state.phase ?? 'cancelling') !== 'cancelling'
   }
-  const moved = yield* tx.tasks.redrive(ids.filter(isMeant), by, now, part)
+  const moved = yield* redriveUnique(tx, ids.filter(isMeant), by, now, { part, twin })
   yield* reopen(tx, runs, among(items, moved))
   yield* reopenBatches(tx, batches, moved, by, now)
   return moved

@@ -190,8 +190,11 @@ export async function surveyContaining(
 export function* surveyNamed(tx: Tx, act: OperationAct, ids: readonly string[]): Steps<SurveyRow[]> {
   const now = yield* tx.clock.now()
   const named = yield* tx.operations.namedMembers(act, ids, now)
-  const rows = named.map(({ kind, category, errorCode, isOrdered, isPaused, standing, changedAt }) => {
-    return { kind, category, errorCode, isOrdered, isPaused, standing, age: ageOf(changedAt, now), count: 1 }
+  const dead = act === 'redrive' ? named.map(({ id }) => id) : []
+  const twins = yield* tx.unique.twins(dead, now)
+  const rows = named.map(({ id, kind, category, errorCode, isOrdered, isPaused, standing, changedAt }) => {
+    const facts = { isOrdered, isPaused, standing, hasTwin: twins.has(id), age: ageOf(changedAt, now) }
+    return { kind, category, errorCode, ...facts, count: 1 }
   })
   return surveyed(rows)
 }

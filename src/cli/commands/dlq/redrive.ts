@@ -9,7 +9,13 @@ import {
 } from '../../../operate/index.js'
 import type { TaskSchema } from '../../../operate/internal.js'
 
-import { checkPatch, type PayloadPatch, type StoreContract } from '../../../store/internal.js'
+import {
+  checkPatch,
+  type PayloadPatch,
+  type StoreContract,
+  TWIN_RULES,
+  type TwinRule,
+} from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'
 import { writeResult } from '../../terminal/output.js'
@@ -27,6 +33,7 @@ export interface RedriveCommandOptions extends CommonOptions, SelectionOptions {
   readonly patch?: PayloadPatch
   readonly fromStep?: string
   readonly forgetStep?: string
+  readonly twin?: TwinRule
   readonly why?: string
   readonly rate?: number
   readonly canary?: number
@@ -51,7 +58,9 @@ Named dead letters move at once. A filter becomes an operation, on record with
 who, why and its outcome: see redrive ops. It covers the dead letters of this
 moment, oldest first. At most a window of them is unanswered at a time, so that
 new work is not starved. If this terminal closes, a live worker continues it.
-Members whose lane is paused, or whose kind no live worker runs, are left alone.
+Members whose lane is paused, or whose kind no live worker runs, are left alone,
+and those whose unique key another task has by now: with --twin replace that one
+is cancelled, and with --twin after the letter waits for its end.
 Without any live worker all of them move at once, and wait for one.
 With --tasks, or 'tasks' in the configuration of the project, letters whose
 payload no longer fits the schema of their task are left alone, too.
@@ -90,6 +99,11 @@ export function withMoveOptions(command: Command): Command {
       ),
     )
     .option('--forget-step <name>', 'Run this step again, and keep the results of all others')
+    .addOption(
+      new Option('--twin <rule>', 'What to do where another task has the unique key by now (default: skip)').choices(
+        TWIN_RULES,
+      ),
+    )
     .option('--limit <n>', 'Maximum number of dead letters, oldest first', wholeNumber(1, 1_000_000_000))
     .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', 'Show which dead letters would be moved, and move none')
@@ -116,12 +130,12 @@ async function tryOut(
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
   const { console } = context
-  const { patch, limit } = options
-  const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, sample)
+  const { patch, limit, twin } = options
+  const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, { ...sample, twin })
   const { count, refused } = await preview(context, store, options, makePlan)
   const tasks = await tasksFor(selection, options, context)
   const isPlanned = !('ids' in selection) || (tasks ?? patch) !== undefined
-  const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch }) : undefined
+  const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch, twin }) : undefined
   if (plan !== undefined) sayPlan(console, plan, options)
   if (count === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   if (count > 0) await sayGates(context, store, selection)
@@ -161,16 +175,27 @@ async function move(
   selection: LetterSelection,
   options: RedriveCommandOptions,
 ): Promise<ExitCode> {
-  const { output, patch, fromStep, forgetStep, why, rate: perSecond, canary, stopAbove, limit, detach } = options
+  const { output, patch, fromStep, forgetStep, twin, why, rate: perSecond, canary, stopAbove, limit, detach } = options
   const { console, environment } = context
   checkPatch('redrive', patch)
-  const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0 })
+  const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0, twin })
   for (const { text } of refused) console.say(text)
   if (all === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   const tasks = await tasksFor(selection, options, context)
   const count = all === 0 ? 0 : await confirmedCount(context, store, selection, { ...options, tasks, total: all })
 
-  const settings = { who: environment.user, why, patch, fromStep, forgetStep, perSecond, canary, stopAbove, limit }
+  const settings = {
+    who: environment.user,
+    why,
+    patch,
+    fromStep,
+    forgetStep,
+    twin,
+    perSecond,
+    canary,
+    stopAbove,
+    limit,
+  }
   if (detach && count > 0)
     return startDetached(context, store, output, () => startOperation(store, 'redrive', selection, settings))
   const { moved, ids, isStopped, operation } = await withCount(
@@ -195,12 +220,12 @@ async function confirmedCount(
   context: CommandContext,
   store: StoreContract,
   selection: LetterSelection,
-  { patch, tasks, limit = Infinity, detach, yes, total }: Confirming,
+  { patch, tasks, twin, limit = Infinity, detach, yes, total }: Confirming,
 ): Promise<number> {
   const { console, environment } = context
   await sayGates(context, store, selection)
   const isPlanned = (!yes || detach) && (!('ids' in selection) || patch !== undefined)
-  const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch }) : undefined
+  const plan = isPlanned ? await planOperation(store, 'redrive', selection, { tasks, patch, twin }) : undefined
   if (plan !== undefined && patch !== undefined) sayPlan(console, plan)
   else for (const { reason, count } of plan?.refused ?? []) console.say(refusedText(reason, count))
   const count = Math.min(total - leftAlone(plan), limit)

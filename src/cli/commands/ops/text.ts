@@ -27,6 +27,7 @@ import { shortJson } from '../shared/short-json.js'
 const REASONS: Readonly<Record<string, string>> = {
   lane_paused: 'their lane is paused',
   no_worker: 'no live worker runs their kind. Start such a worker, and redrive them again',
+  twin_alive: 'another task has their unique key by now. See --twin',
   payload_invalid: 'their payload does not fit the schema of their task',
   item_of_run: 'they are items of a pipeline, which are reprocessed',
   running: 'they are running',

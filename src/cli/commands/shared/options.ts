@@ -20,6 +20,7 @@ export interface FilterOptions {
   readonly key?: string
   readonly code?: string
   readonly group?: string
+  readonly unique?: string
   readonly where?: readonly Condition[]
 }
 

@@ -67,6 +67,7 @@ describe('redrive move', () => {
       'lane',
       'policy',
       'task',
+      'unique',
       'record',
       'operation_tally',
       'group',

@@ -30,6 +30,7 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   lane: 'lanes',
   policy: 'policies',
   task: 'tasks',
+  unique: 'unique keys',
   record: 'operations and other records',
   operation_tally: 'outcomes of operations',
   group: 'failure groups',

@@ -13,7 +13,7 @@ export type FilterReader = Pick<StoreContract, 'groups' | 'list'>
 /** The filter that the flags ask for. A group may be given by the beginning of its id. */
 export async function taskFilter(
   store: FilterReader,
-  { kind, category, key, code, group, where }: FilterOptions,
+  { kind, category, key, code, group, unique, where }: FilterOptions,
 ): Promise<Omit<TaskFilter, 'status'>> {
   const columns = {
     kind,
@@ -21,6 +21,7 @@ export async function taskFilter(
     key,
     errorCode: code,
     group: group === undefined ? undefined : (await findGroup(store, group)).id,
+    ...(unique !== undefined && { unique }),
   }
   if (where !== undefined) await refuseEncoded(store, columns)
   return { ...columns, where: partOf(where) }

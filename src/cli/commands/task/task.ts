@@ -12,6 +12,7 @@ import { quoted } from '../../terminal/visible.js'
 import { withStore } from '../shared/open-store.js'
 import {
   type ListOptions,
+  nonEmpty,
   withBatchOption,
   withCommonOptions,
   withFilterOptions,
@@ -38,6 +39,7 @@ export function addTask(program: Command, context: CommandContext): void {
     .command('ls')
     .description('List tasks, most recently changed first')
     .addOption(new Option('--status <status>', 'Only tasks with this status').choices(STATUSES))
+    .option('--unique <key>', 'Only tasks that were enqueued with this unique key', nonEmpty)
     .action(async (options: ListOptions & { readonly status?: TaskStatus; readonly batch?: string }) =>
       context.end(await printTasks(context, options, { toTable: taskTable, what: 'tasks' })),
     )
@@ -53,6 +55,7 @@ Examples:
   redrive task ls --status waiting
   redrive task ls --kind send-email --key tenant-7 --limit 10
   redrive task ls --batch newsletter-42 --status dead
+  redrive task ls --unique invoice-7
   redrive task ls --output jsonl | jq -r .id`,
   )
 

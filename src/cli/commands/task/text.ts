@@ -96,6 +96,12 @@ function heldText({ id, isBudgeted, nextAttemptAt }: TaskExplanation, now: numbe
   return isHeld ? `, held by its retry budget (${suggest('why', {}, id)})` : ''
 }
 
+/** `invoice-7, which another task has: it waits for that to end (redrive why order-42)` */
+function uniqueText({ id, isQueued }: TaskExplanation, key: string): string {
+  const queued = `, which another task has: it waits for that to end (${suggest('why', {}, id)})`
+  return `${visible(key)}${isQueued ? queued : ''}`
+}
+
 /** A task's id, status and fields. */
 export function taskText(task: TaskExplanation, { width, paint }: Console, now: number): string {
   const { status, nextAttemptAt, nextRetryAt } = task
@@ -103,6 +109,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
   const text = fields(
     [
       ...laneFields(task),
+      ['unique key', task.uniqueKey === null ? undefined : uniqueText(task, task.uniqueKey)],
       ['priority', task.priority === 0 ? undefined : String(task.priority)],
       ['submitted', moment(task.submittedAt, now)],
       [status === 'waiting' ? 'waiting since' : status, moment(task.changedAt, now)],

@@ -8,6 +8,7 @@ BEGIN
       SELECT report.*, task.lane, task.ordered, task.category, task.failure_group AS last_group, task.priority,
         task.submitted_at, task.entries, task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay,
         task.error_class AS last_class, task.error_code AS last_code, task.error_message AS last_message, task.operation, task.answered,
+        task.unique_key IS NOT NULL AS is_keyed,
         -- A task that was to be cancelled ends where it would have waited again.
         CASE WHEN task.cancel_requested AND redrive.waits_again(report.type) THEN 'cancelled' ELSE report.type END AS outcome,
         task.undecided AND report.type IN ('retry', 'dead') AS is_decision,
@@ -52,7 +53,8 @@ BEGIN
       CASE WHEN outcome IN ('dead', 'skipped', 'succeeded') THEN reason END,
       error_class, error_code, retry_after, error, random, policy, category, version, call, stack, trace, release, notes,
       operation, answered, last_group, is_failure,
-      CASE WHEN is_failure THEN failure_group WHEN NOT is_cleared THEN last_group END
+      CASE WHEN is_failure THEN failure_group WHEN NOT is_cleared THEN last_group END,
+      is_keyed
     )::redrive.ended_attempt)
     FROM judged_attempt
   );
@@ -196,7 +198,8 @@ BEGIN
   SELECT array_agg(n) AS applied, bool_or(operation IS NOT NULL) AS members, bool_or(is_decision) AS decisions,
     bool_or(is_failure) AS failures, bool_or(failure_group IS NOT NULL OR last_group IS NOT NULL) AS group_changes,
     bool_or(outcome = 'deferred' OR is_ordered AND next_at > now_ms) AS holds,
-    array_agg(id) FILTER (WHERE outcome = 'succeeded' AND redrive.has_items(lane)) AS outputs
+    array_agg(id) FILTER (WHERE outcome = 'succeeded' AND redrive.has_items(lane)) AS outputs,
+    array_agg(id) FILTER (WHERE is_keyed AND state > redrive.state_running()) AS keyed
   INTO has FROM unnest(batch);
   IF has.members THEN
     PERFORM redrive.note_members(batch);
@@ -216,6 +219,7 @@ BEGIN
   IF has.outputs IS NOT NULL THEN
     PERFORM redrive.add_outputs(has.outputs);
   END IF;
+  PERFORM redrive.release_keys(has.keyed, now_ms);
   IF has_any.ramps OR has.holds THEN
     PERFORM redrive.ramp_up(redrive.ends_of(batch));
   END IF;

@@ -39,7 +39,9 @@ BEGIN
   WHERE NOT (wanted.priority = was_priority
       AND (wanted.next_at = was_due OR greatest(wanted.next_at, was_due) <= now_ms))
     AND NOT (ordered AND (wanted.priority <> was_priority OR wanted.next_at > now_ms
-      OR redrive.is_deferred(wanted.id, wanted.entries)));
+      OR redrive.is_deferred(wanted.id, wanted.entries)))
+    -- It would run beside its twin.
+    AND was_due <> redrive.queued_until();
 END
 $$;
 

@@ -10,8 +10,7 @@ DECLARE
 BEGIN
   -- Lock the tasks first, so that settlements under way are on record before `waiting` is read.
   ids := redrive.lock_tasks(ids);
-  ids := ARRAY(
-    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() AND NOT cancel_requested);
+  ids := ARRAY(SELECT id FROM redrive.task WHERE id = ANY (ids) AND state = redrive.state_running() AND NOT cancel_requested);
   places := redrive.lock_waiting(ids);
   WITH dequeued AS (
     DELETE FROM redrive.waiting WHERE ctid = ANY (places) RETURNING task, lane
@@ -56,6 +55,8 @@ BEGIN
     array_agg(id) FILTER (WHERE failure_state = redrive.state_cancelled())
   INTO cancelled, grouped FROM written_task;
   PERFORM redrive.move_in_groups(grouped, redrive.state_running(), redrive.state_cancelled(), now_ms);
+  PERFORM redrive.release_keys(ARRAY(
+    SELECT id FROM redrive.task WHERE id = ANY (ids) AND state > redrive.state_running() AND unique_key IS NOT NULL), now_ms);
   RETURN cancelled;
 END
 $$;

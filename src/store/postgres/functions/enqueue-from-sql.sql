@@ -147,7 +147,7 @@ BEGIN
   id := coalesce(id, redrive.new_task_id());
   is_new := redrive.enqueue_one(kind, coalesce(category, ''), coalesce(key, ''), id, priority,
     floor(extract(epoch FROM submitted_at)::numeric * 1000)::bigint, ceil(extract(epoch FROM run_at)::numeric * 1000)::bigint,
-    payload, cost::text, traceparent, NULL);
+    payload, cost::text, traceparent, NULL) IS NULL;
   IF is_new THEN
     PERFORM pg_notify('redrive_' || split_part('redrive.task', '.', 1), '');
   END IF;

@@ -151,11 +151,13 @@ CREATE OR REPLACE FUNCTION redrive.add_new(
   batch redrive.new_task_columns, lane_ids bigint[], now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent)
+  INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent,
+    unique_key, unique_while)
   SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])], coalesce(new.priority, 0), now_ms,
-    greatest(now_ms, new.due), now_ms, coalesce(new.due, now_ms), new.payload, new.cost, new.traceparent
-  FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.due, batch.payloads, batch.costs, batch.traceparents)
-    AS new (id, lane, priority, due, payload, cost, traceparent);
+    greatest(now_ms, new.due), now_ms, coalesce(new.due, now_ms), new.payload, new.cost, new.traceparent, new.key,
+    CASE WHEN new.key IS NOT NULL THEN coalesce(new.scope, batch.unique_whiles[1]) END
+  FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.due, batch.payloads, batch.costs, batch.traceparents,
+    batch.unique_keys, batch.unique_whiles) AS new (id, lane, priority, due, payload, cost, traceparent, key, scope);
 
   INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
   SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])],
@@ -172,47 +174,26 @@ BEGIN
 END
 $$;
 
--- Adds tasks, given as JSON of `redrive.new_task_columns`, save for one column: payloads may be long, and JSON takes a third
--- more to read them. Returns the ids of the new tasks as a JSON array, or NULL if all
--- are new.
-CREATE OR REPLACE FUNCTION redrive.enqueue_batch(columns json, payloads text[], at bigint) RETURNS text
-LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
+-- Adds tasks. Those whose ids are taken change nothing. Returns the ids of the others.
+CREATE OR REPLACE FUNCTION redrive.add_tasks(
+  batch redrive.new_task_columns, lane_ids bigint[], now_ms bigint
+) RETURNS text[] LANGUAGE plpgsql /* path */ AS $$
 DECLARE
-  now_ms bigint := redrive.now_ms(at);
-  batch redrive.new_task_columns := json_populate_record(NULL::redrive.new_task_columns, columns);
-  lane_ids bigint[];
-  ordered boolean[];
-  answer text;
+  added text[];
 BEGIN
-  batch.payloads := payloads;
-  PERFORM redrive.make_lanes(batch.lanes);
-  SELECT array_agg(lane.id ORDER BY new.n), array_agg(lane.ordered ORDER BY new.n) INTO lane_ids, ordered
-  FROM json_to_recordset(batch.lanes) AS new (n int, kind text, category text, key text)
-  CROSS JOIN LATERAL (
-    SELECT its.id, its.ordered FROM redrive.lane AS its
-    WHERE its.kind = new.kind AND its.category = new.category AND its.key = new.key
-    OFFSET 0
-  ) AS lane;
-  IF batch.are_new AND true <> ALL (ordered) THEN
-    PERFORM redrive.add_new(batch, lane_ids, now_ms);
-    RETURN NULL;
-  END IF;
-  IF true = ANY (ordered) THEN
-    batch.submitted := redrive.in_order(batch, lane_ids, ordered, now_ms);
-  END IF;
-
   WITH added_task AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload,
-      cost, traceparent)
+      cost, traceparent, unique_key, unique_while)
     SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])],
       coalesce(new.round, redrive.first_round()),
       coalesce(new.priority, 0),
       coalesce(new.submitted_at, now_ms),
       greatest(now_ms, new.due) - coalesce(new.tried_for, 0), now_ms,
-      CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END, new.payload, new.cost, new.traceparent
+      CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END, new.payload, new.cost, new.traceparent, new.key,
+      CASE WHEN new.key IS NOT NULL THEN coalesce(new.scope, batch.unique_whiles[1]) END
     FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.submitted, batch.due, batch.payloads, batch.costs,
-      batch.traceparents, batch.rounds, batch.tried_for)
-      AS new (id, lane, priority, submitted_at, due, payload, cost, traceparent, round, tried_for)
+      batch.traceparents, batch.rounds, batch.tried_for, batch.unique_keys, batch.unique_whiles)
+      AS new (id, lane, priority, submitted_at, due, payload, cost, traceparent, round, tried_for, key, scope)
     ON CONFLICT (id) DO NOTHING
     RETURNING id, lane, priority, submitted_at, next_at
   ), queued AS (
@@ -223,22 +204,80 @@ BEGIN
     INSERT INTO redrive.tally (lane, waiting, running)
     SELECT lane, count(next_at), count(*) - count(next_at) FROM added_task GROUP BY lane
   )
-  SELECT CASE WHEN count(*) < cardinality(batch.ids) THEN coalesce(json_agg(id), '[]')::text END INTO answer
-  FROM added_task;
+  SELECT coalesce(array_agg(id), '{}') INTO added FROM added_task;
+  RETURN added;
+END
+$$;
+
+-- The answer for the tasks of a batch that were not added, since their ids are taken: those of earlier tasks, or, of tasks
+-- with the same id, that of the first.
+CREATE OR REPLACE FUNCTION redrive.notes_of_taken(ids text[], added text[]) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT json_agg(redrive.note_of(one.n::int, one.id, 'kept'))::text
+  FROM (
+    SELECT id, n, row_number() OVER (PARTITION BY id ORDER BY n) AS turn
+    FROM unnest(ids) WITH ORDINALITY AS given (id, n)
+  ) AS one
+  WHERE one.turn > 1 OR one.id <> ALL (added)
+$$;
+
+-- Adds tasks, given as JSON of `redrive.new_task_columns`, save for one column: payloads may be long, and JSON takes a third
+-- more to read them. Returns NULL if all were created, and otherwise tells what became of the others, by their positions: a
+-- JSON array of {n, id, outcome, state, since}. The last two are those of a task that was there.
+CREATE OR REPLACE FUNCTION redrive.enqueue_batch(columns json, payloads text[], at bigint) RETURNS text
+LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
+DECLARE
+  now_ms bigint := redrive.now_ms(at);
+  batch redrive.new_task_columns := json_populate_record(NULL::redrive.new_task_columns, columns);
+  lane_ids bigint[];
+  ordered boolean[];
+  has_keys boolean;
+  added text[];
+BEGIN
+  batch.payloads := payloads;
+  PERFORM redrive.make_lanes(batch.lanes);
+  SELECT array_agg(lane.id ORDER BY new.n), array_agg(lane.ordered ORDER BY new.n) INTO lane_ids, ordered
+  FROM json_to_recordset(batch.lanes) AS new (n int, kind text, category text, key text)
+  CROSS JOIN LATERAL (
+    SELECT its.id, its.ordered FROM redrive.lane AS its
+    WHERE its.kind = new.kind AND its.category = new.category AND its.key = new.key
+    OFFSET 0
+  ) AS lane;
+  IF true = ANY (ordered) THEN
+    batch.submitted := redrive.in_order(batch, lane_ids, ordered, now_ms);
+  END IF;
+  IF batch.unique_keys IS NOT NULL THEN
+    has_keys := redrive.take_keys(batch, now_ms);
+    IF NOT has_keys THEN
+      RETURN redrive.enqueue_singly(batch, lane_ids, now_ms);
+    END IF;
+  END IF;
+  IF batch.are_new AND true <> ALL (ordered) THEN
+    PERFORM redrive.add_new(batch, lane_ids, now_ms);
+    RETURN NULL;
+  END IF;
+
+  added := redrive.add_tasks(batch, lane_ids, now_ms);
   IF batch.tried IS NOT NULL THEN
     PERFORM redrive.settle_outcomes(batch.tried, now_ms);
     PERFORM redrive.advance_tried(batch.tried, now_ms);
   END IF;
-  RETURN answer;
+  IF cardinality(added) = cardinality(batch.ids) THEN
+    RETURN NULL;
+  END IF;
+  IF batch.unique_keys IS NOT NULL THEN
+    -- Somebody has just taken an id: the whole call is made again, and finds it.
+    RAISE serialization_failure USING MESSAGE = 'An id was taken meanwhile.';
+  END IF;
+  RETURN redrive.notes_of_taken(batch.ids, added);
 END
 $$;
 
 -- Adds a single task. In a statement for each table, with plain values, it costs half of what `enqueue_batch` takes for it.
--- Returns false if its id is taken.
+-- Returns NULL, or JSON as `enqueue_batch` does if its id is taken.
 CREATE OR REPLACE FUNCTION redrive.enqueue_one(
   of_kind text, of_category text, of_key text, of_id text, of_priority float8, submitted bigint, due bigint,
   of_payload text, of_cost text, of_traceparent text, at bigint
-) RETURNS boolean LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
+) RETURNS text LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   its record;
@@ -250,7 +289,7 @@ BEGIN
       'lanes', json_build_array(json_build_object('n', 1, 'kind', of_kind, 'category', of_category, 'key', of_key)),
       'ids', ARRAY[of_id], 'lane_numbers', ARRAY[1], 'priorities', ARRAY[of_priority], 'submitted', ARRAY[submitted],
       'due', ARRAY[due], 'costs', ARRAY[of_cost], 'traceparents', ARRAY[of_traceparent]
-    ), ARRAY[of_payload], at) IS NULL;
+    ), ARRAY[of_payload], at);
   END IF;
 
   INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent)
@@ -258,12 +297,12 @@ BEGIN
     coalesce(due, now_ms), of_payload, of_cost, of_traceparent)
   ON CONFLICT (id) DO NOTHING;
   IF NOT FOUND THEN
-    RETURN false;
+    RETURN json_build_array(redrive.note_of(1, of_id, 'kept'))::text;
   END IF;
   INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
   VALUES (of_id, its.id, redrive.waiting_state(coalesce(due <= now_ms, true), false), coalesce(of_priority, 0),
     coalesce(submitted, now_ms), coalesce(due, now_ms));
   INSERT INTO redrive.tally (lane, waiting) VALUES (its.id, 1);
-  RETURN true;
+  RETURN NULL;
 END
 $$;

@@ -39,7 +39,7 @@ $$;
 
 -- Locks tasks in the order of their ids, so that nobody deadlocks, and returns those that exist. One that somebody else has
 -- locked for long is left out, so that the others do not wait for it; if there are no others, this fails.
-CREATE OR REPLACE FUNCTION redrive.lock_tasks(ids text[]) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION redrive.lock_tasks(ids text[]) RETURNS text[] LANGUAGE plpgsql /* path */ AS $$
 DECLARE
   locked text[];
 BEGIN

@@ -275,6 +275,7 @@ BEGIN
   PERFORM redrive.move_in_groups(redriven, redrive.state_running(), redrive.state_dead(), now_ms);
   PERFORM redrive.move_in_groups(discarded, redrive.state_cancelled(), redrive.state_dead(), now_ms);
   PERFORM redrive.restore_dead(redriven || discarded, who, why, now_ms);
+  PERFORM redrive.release_keys(redriven, now_ms);
   RETURN json_build_object('undone', cardinality(redriven) + cardinality(discarded), 'next', next);
 END
 $$;

@@ -179,6 +179,9 @@ BEGIN
   PERFORM redrive.prune_groups(now_ms - dead_ms);
   PERFORM redrive.prune_lanes(now_ms);
   PERFORM redrive.prune_quotas(now_ms);
+  DELETE FROM redrive.unique_key WHERE ctid = ANY (ARRAY(
+    SELECT own.ctid FROM redrive.unique_key AS own WHERE own.until <= now_ms AND own.next IS NULL
+    LIMIT 10000 FOR UPDATE SKIP LOCKED));
 
   DELETE FROM redrive.idempotency WHERE key IN (
     SELECT key FROM redrive.idempotency WHERE done_at <= now_ms - keys_ms ORDER BY done_at LIMIT up_to - gone

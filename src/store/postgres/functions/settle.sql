@@ -82,6 +82,7 @@ CREATE OR REPLACE FUNCTION redrive.succeed(
 ) LANGUAGE plpgsql AS $$
 DECLARE
   items text[];
+  keyed text[];
   has constant record := redrive.has_any();
 BEGIN
   WITH succeeded_task AS (
@@ -94,7 +95,8 @@ BEGIN
     FROM redrive.successes_in(batch) AS run
     WHERE task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()
       AND task.round = run.round AND task.advances = coalesce(run.advances, task.advances)
-    RETURNING run.n, task.id, task.lane, task.ran_from, task.ran_attempt, task.operation, task.answered, task.failure_group
+    RETURNING run.n, task.id, task.lane, task.ran_from, task.ran_attempt, task.operation, task.answered, task.failure_group,
+      task.unique_key
   ), noted AS (
     INSERT INTO redrive.operation_count (operation, passed, succeeded)
     SELECT operation, count(*) FILTER (WHERE NOT answered), count(*) FROM succeeded_task
@@ -114,6 +116,7 @@ BEGIN
   SELECT array_agg(n),
     json_agg(json_build_object('lane', lane, 'began', ran_from)) FILTER (WHERE has.ramps),
     array_agg(id) FILTER (WHERE redrive.has_items(lane)),
+    array_agg(id) FILTER (WHERE unique_key IS NOT NULL),
     array_agg(lane) FILTER (WHERE has.shared_limits),
     (
       SELECT array_agg(ROW(alike.*)::redrive.attempt_count) FROM (
@@ -121,10 +124,13 @@ BEGIN
         FROM succeeded_task WHERE has.budgets GROUP BY 1, 2, 5
       ) AS alike
     )
-  INTO settled, ends, items, lanes, counts
+  INTO settled, ends, items, keyed, lanes, counts
   FROM succeeded_task;
   IF items IS NOT NULL THEN
     PERFORM redrive.add_outputs(items);
+  END IF;
+  IF keyed IS NOT NULL THEN
+    PERFORM redrive.release_keys(keyed, now_ms);
   END IF;
 END
 $$;

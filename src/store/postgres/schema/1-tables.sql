@@ -193,13 +193,32 @@ CREATE TABLE redrive.task (
   -- that never failed, so that its success changes no index. (Generated columns would cost every row that is written.)
   failure_group    text COLLATE "C",
   failure_state    smallint,
-  failure_at       bigint
+  failure_at       bigint,
+  -- The unique key that it was enqueued with; the table of that name tells who has it. No success changes them.
+  unique_key       text COLLATE "C",
+  unique_while     text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX task_error     ON redrive.task (error_code)    WHERE error_code IS NOT NULL;
 CREATE INDEX task_operation ON redrive.task (operation, id) WHERE operation IS NOT NULL;
 CREATE INDEX task_blocking  ON redrive.task (blocks, priority DESC, submitted_at, id) WHERE blocks IS NOT NULL;
 CREATE INDEX task_group     ON redrive.task (failure_group, failure_state, failure_at, id) WHERE failure_state IS NOT NULL;
+
+CREATE INDEX task_unique    ON redrive.task (unique_key)    WHERE unique_key IS NOT NULL;
+
+-- Unique keys: the task that has each, since when, and the one that waits for its end. `until`: of a key that is taken for a
+-- time. functions/unique.sql tells more.
+CREATE TABLE redrive.unique_key (
+  kind    text COLLATE "C" NOT NULL,
+  key     text COLLATE "C" NOT NULL,
+  task    text COLLATE "C" NOT NULL,
+  since   bigint NOT NULL,
+  until   bigint,
+  next    text COLLATE "C",
+  next_at bigint,
+  PRIMARY KEY (kind, key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX unique_key_until ON redrive.unique_key (until) WHERE until IS NOT NULL;
 
 -- The indexes are partial, so that a task is in the index of its state only. A ready task is found by its place in its lane,
 -- so only the others need an index by id. Retries under a budget are budgeted until they are due and the budget lets them
@@ -256,6 +275,7 @@ CREATE VIEW redrive.standing AS
     task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
     task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result, task.payload,
     task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered, task.has_steps, task.blocks,
+    task.unique_key, task.unique_while,
     CASE WHEN task.state NOT IN (4, 5) THEN task.failure_group END AS failure_group  -- succeeded, skipped
   FROM redrive.task
   LEFT JOIN LATERAL (

@@ -92,7 +92,8 @@ CREATE TYPE redrive.ended_attempt AS (
   answered       boolean,
   last_group     text,      -- of the task before
   is_failure     boolean,   -- of its group
-  failure_group  text       -- of the task, as this attempt leaves it
+  failure_group  text,      -- of the task, as this attempt leaves it
+  is_keyed       boolean    -- it was enqueued with a unique key
 );
 
 -- Attempts of a lane that ended alike, as budgets count them. `answer` is 'ok', 'failed' or 'none'.
@@ -143,6 +144,11 @@ CREATE TYPE redrive.new_task_columns AS (
   traceparents text[],
   rounds       int[],     -- of tasks that were tried elsewhere: `tried` decides where they stand
   tried_for    bigint[],
+  unique_keys   text[] COLLATE "C",
+  unique_whiles text[],   -- the first element also stands for those that are absent
+  withins       bigint[],
+  conflicts     text[],   -- likewise
+  max_waits     bigint[],
   -- For the batch as a whole.
   lanes        json,      -- an array of {n, kind, category, key, quota}
   are_new      boolean,   -- the ids were made for these tasks, and no task brings a time of its own
@@ -162,4 +168,9 @@ CREATE TYPE redrive.new_place AS (
   next_at      bigint,
   priority     float8,
   start        bigint
+);
+
+-- A unique key that a task asks for: `UniqueKey` of src/store/contract/task.ts. `who` cancels what it stands in for.
+CREATE TYPE redrive.unique_asked AS (
+  kind text, key text, scope text, within bigint, conflict text, max_wait bigint, who text
 );

@@ -9,8 +9,18 @@ import {
   type OperationSettings,
   type OutsideSet,
   type PayloadPatch,
+  TWIN_RULES,
 } from '../../contract/operation-store.js'
-import { checkDiscard, checkFilter, checkIds, checkName, checkPerson, checkText, checkTime } from '../check.js'
+import {
+  checkDiscard,
+  checkFilter,
+  checkIds,
+  checkName,
+  checkNotUnique,
+  checkPerson,
+  checkText,
+  checkTime,
+} from '../check.js'
 import { checkJsonObject } from '../json-object.js'
 import { isOutside } from './operation-rules.js'
 
@@ -20,6 +30,7 @@ const SETTINGS: KnownOptions<OperationSettings> = {
   patch: '',
   fromStep: '',
   forgetStep: '',
+  twin: '',
   fixedIn: 'object',
   runAt: '',
   priority: '',
@@ -46,10 +57,19 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
   checkPatch(act, settings.patch)
   checkForgotten(act, settings)
   checkArrangement(act, settings)
+  if (settings.twin !== undefined && act !== 'redrive')
+    throw new OptionError('twin', `Only a redrive can meet twins, and not a ${act}.`)
+  checkTwin(settings.twin)
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1))
     throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
   checkPositive('answerWithinMs', answerWithinMs)
+}
+
+/** Checks what a redrive does about twins. */
+export function checkTwin(twin: unknown): void {
+  if (twin === undefined || TWIN_RULES.some(rule => rule === twin)) return
+  throw new OptionError('twin', `'twin' must be one of ${TWIN_RULES.join(', ')}, got ${quoted(twin)}.`)
 }
 
 /** Checks the steps that an operation forgets. */
@@ -84,6 +104,7 @@ export function checkSet(act: OperationAct, set: OperationSet): void {
   checkTime('until', set.until)
   if ('status' in set.filter) throw new OptionError('status', 'The act of an operation says which status it is about.')
   checkFilter(set.filter)
+  checkNotUnique('The members of an operation are', set.filter)
 }
 
 const NEEDED: Readonly<Partial<Record<OperationAct, string>>> = {

@@ -12,6 +12,7 @@ import type {
   OperationTally,
   OutsideSet,
   PayloadPatch,
+  TwinRule,
 } from '../../contract/operation-store.js'
 import { objectText } from '../json-object.js'
 import { isHeld, type Lease, leaseFrom } from '../lease.js'
@@ -94,10 +95,11 @@ export interface PartOfOperation {
   readonly operation: string
   readonly diedUntil: number
   readonly patch?: PayloadPatch | undefined
+  readonly twin?: TwinRule | undefined
 }
 
 export function partOf(state: Pick<OperationState, 'id' | 'set' | 'createdAt' | 'settings'>): PartOfOperation {
-  return { operation: state.id, diedUntil: diedUntil(state), patch: state.settings.patch }
+  return { operation: state.id, diedUntil: diedUntil(state), patch: state.settings.patch, twin: state.settings.twin }
 }
 
 /** Whether an operation has work left for a driver. */

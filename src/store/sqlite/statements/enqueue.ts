@@ -42,6 +42,13 @@ export function enqueueStatements(db: Preparer) {
       INSERT INTO task (${NEW_COLUMNS}, id, payload, cost)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
+    insertUnique: db.prepare(/* sql */ `
+      INSERT INTO task (${NEW_COLUMNS}, id, payload, cost, unique_key, unique_while)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      ON CONFLICT (id) DO NOTHING`),
+    /** What there is by an id. */
+    there: db.prepare<[string], { state: number; changed_at: number }>(/* sql */ `
+      SELECT state, changed_at FROM task WHERE id = ?`),
     /** Tasks that differ in their ids and payloads, which are a JSON object. One by one they would cost twice as much. */
     insertAlike: db.prepare(/* sql */ `
       INSERT OR FAIL INTO task (${NEW_COLUMNS}, id, payload)

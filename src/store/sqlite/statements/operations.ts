@@ -49,6 +49,7 @@ interface SurveyedRow {
   readonly standing: LivingStanding | null
   /** The number of the limits that their age exceeds. */
   readonly age: number
+  readonly twin: number
   readonly count: number
 }
 
@@ -95,6 +96,15 @@ const DEAD_IN_GROUP = [
   { index: 'task_group', condition: 'task.failure_group = :failure_group AND task.state = 6 AND task.state <> 3' },
 ]
 
+/** Whether another task has the key by now that a dead member had until it ended (`hasKey`). */
+const HAS_TWIN = /* sql */ `
+  task.state = 6 AND task.unique_while IS 'unfinished' AND EXISTS (
+    SELECT 1 FROM unique_key AS own LEFT JOIN task AS twin ON twin.id = own.task
+    WHERE own.kind = lane.kind AND own.key = task.unique_key AND (own.until > :now OR CASE
+      WHEN own.next IS NOT NULL OR twin.unique_while = 'unfinished' THEN twin.state <= 3
+      ELSE twin.unique_while = 'waiting' AND twin.state < 3
+        AND twin.attempts + twin.deferrals + twin.losses + twin.has_steps = 0 END))`
+
 const IS_OLDER = AGE_LIMITS_MS.map(limit => `(:now - task.changed_at >= ${limit})`).join(' + ')
 
 function prepare(db: Preparer) {
@@ -122,10 +132,10 @@ function prepare(db: Preparer) {
   const survey = ({ index, condition }: Place, since: string) =>
     db.prepare<Omit<MemberScope, 'at' | 'id' | 'limit'>, SurveyedRow>(/* sql */ `
       SELECT lane.kind, lane.category, task.error_code, lane.ordered, lane.paused, ${STANDING} AS standing,
-             ${IS_OLDER} AS age, count(*) AS count
+             ${IS_OLDER} AS age, ${HAS_TWIN} AS twin, count(*) AS count
       FROM task INDEXED BY ${index} JOIN lane ON lane.id = task.lane
       WHERE ${condition} AND ${since} <= :until AND ${MATCHES}
-      GROUP BY 1, 2, 3, 4, 5, 6, 7`)
+      GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`)
   return {
     tally: db.prepare<[string], OperationTally>(/* sql */ `
       SELECT passed, failed, unanswered, succeeded, skipped, dead, cancelled FROM operation_tally WHERE operation = ?`),

@@ -14,6 +14,7 @@ export interface StateRow {
   readonly operation: string | null
   readonly answered: number
   readonly failure_group: string | null
+  readonly unique_key: string | null
 }
 
 /** A task that may wait, and its place. */
@@ -61,7 +62,8 @@ const BEFORE = /* sql */ `
 export function operatorStatements(db: Preparer) {
   return {
     state: db.prepare<[string], StateRow>(/* sql */ `
-      SELECT seq, lane, state, entries, cancel_requested, operation, answered, failure_group FROM task WHERE id = ?`),
+      SELECT seq, lane, state, entries, cancel_requested, operation, answered, failure_group, unique_key
+      FROM task WHERE id = ?`),
     waiting: db.prepare<[string], WaitingRow>(/* sql */ `
       SELECT seq, lane, state, entries, next_at AS nextAttemptAt, priority, started_at AS startedAt, attempts, deferrals, losses,
              value

@@ -6,8 +6,11 @@ import { STANDING_COLUMNS, type StandingValues } from './standing-row.js'
 /** The values of `IS_IN_BATCH`. */
 export type Batch = [first: number, last: number, claim: string, lane: number]
 
-/** Whether a task between two `seq` is running in a claim and a lane, and no operation has moved it. */
-const IS_IN_BATCH = /* sql */ `seq BETWEEN ? AND ? AND state = 3 AND claim = ? AND lane = ? AND operation IS NULL`
+/** Whether no operation has moved a task, and it has no unique key, whose end is told to nobody. */
+const IS_PLAIN = /* sql */ `operation IS NULL AND unique_key IS NULL`
+
+/** Whether a task between two `seq` is running in a claim and a lane, and is plain. */
+const IS_IN_BATCH = /* sql */ `seq BETWEEN ? AND ? AND state = 3 AND claim = ? AND lane = ? AND ${IS_PLAIN}`
 
 const SUCCEEDED = /* sql */ `
   state = 4, changed_at = ?, result = ?, ran_from = ?, ran_to = ?, ran_attempt = ?, worker = ?, version = ?, call = ?,
@@ -23,9 +26,9 @@ export function settleStatements(db: Preparer) {
     succeed: db.prepare(/* sql */ `
       UPDATE task
       SET ${SUCCEEDED}
-      WHERE ${IS_HELD} AND operation IS NULL AND failure_group IS NULL`),
+      WHERE ${IS_HELD} AND ${IS_PLAIN} AND failure_group IS NULL`),
     /**
-     * The running tasks of a claim and a lane that no operation has moved, between two `seq`: their ids, in that order, and
+     * The plain tasks of a claim and a lane that run, between two `seq`: their ids, in that order, and
      * how many of them are in failure groups.
      */
     runningBetween: db
@@ -38,7 +41,7 @@ export function settleStatements(db: Preparer) {
       .prepare<[string, string, number], [ids: string | null, grouped: number]>(/* sql */ `
         SELECT group_concat(task.id, char(0)), count(failure_group)
         FROM json_each(?) AS one CROSS JOIN task ON task.seq = one.value
-        WHERE state = 3 AND claim = ? AND lane = ? AND operation IS NULL`)
+        WHERE state = 3 AND claim = ? AND lane = ? AND ${IS_PLAIN}`)
       .raw(),
     /** The failure groups of tasks, of a JSON array of `seq`. */
     groupsOf: db

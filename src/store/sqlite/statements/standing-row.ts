@@ -57,6 +57,7 @@ export interface StandingRow extends HistoryRow {
   /** The operation that moved it, and whether it has made a counted attempt since. */
   readonly operation: string | null
   readonly answered: number
+  readonly unique_key: string | null
 }
 
 /** The columns of a `StandingRow` as an array. */
@@ -73,10 +74,12 @@ export type StandingValues = [
   reason: string | null,
   operation: string | null,
   answered: number,
+  uniqueKey: string | null,
 ]
 
 export const STANDING_COLUMNS = /* sql */ `
-  ${HISTORY_COLUMNS}, seq, id, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered`
+  ${HISTORY_COLUMNS}, seq, id, lane, entries, started_at, cancel_requested, ran_from, changed_at, reason, operation, answered,
+  unique_key`
 
 /** The standing in the columns of `STANDING_COLUMNS`. */
 export function standingRow(values: StandingValues): StandingRow {
@@ -101,5 +104,6 @@ export function standingRow(values: StandingValues): StandingRow {
     reason: values[17],
     operation: values[18],
     answered: values[19],
+    unique_key: values[20],
   }
 }
