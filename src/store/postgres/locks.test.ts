@@ -150,7 +150,8 @@ it('settles `once` on a half-open connection, gives its connections back, and cl
   )
   for (const { status } of await Promise.allSettled(hung)) expect(status).toBe('rejected')
   proxy.repair()
-  expect(await store.once('again', () => 'done')).toBe('done')
+  // A new connection may take longer than the 100 ms on a busy machine.
+  await expect.poll(() => store.once('again', () => 'done').catch(String)).toBe('done')
   await store.close()
 })
 
