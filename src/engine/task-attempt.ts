@@ -11,7 +11,15 @@ import {
 import type { KindCodec } from '../codec/internal.js'
 import type { PatternRules } from '../fingerprint/internal.js'
 import type { History, Policy } from '../policy/index.js'
-import type { AttemptNotes, ClaimedTask, Cost, Outcome, Settlement, WorkerReport } from '../store/internal.js'
+import {
+  type AttemptNotes,
+  type ClaimedTask,
+  type Cost,
+  type Outcome,
+  type Settlement,
+  sumOfCosts,
+  type WorkerReport,
+} from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { traceIdOf } from '../telemetry/internal.js'
 import { followers } from './death.js'
@@ -157,7 +165,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   }
 
   used(cost: Cost): void {
-    this.#used = cost
+    this.#used = this.#used === undefined ? cost : sumOfCosts([this.#used, cost])
   }
 
   step(name: string, work: StepWork<unknown>, options?: StepOptions): Promise<unknown> {

@@ -66,7 +66,7 @@ export interface KindOptions {
 
 /** Takes what a handler tells of its attempt, for the settlement. */
 export interface AttemptRecorder {
-  /** How much it really took from the buckets of a shared limit. */
+  /** How much it really took from the buckets of a shared limit. Adds to what it has reported before. */
   used(cost: Cost): void
   /** The call of a batch stage that decided it, and how many calls of the batch it failed in before that one. */
   wasPartOf(call: string, earlierFailures: number): void

@@ -1,6 +1,6 @@
 import type { Store } from '../store/index.js'
-import { type Cost, contractOf, type RunStore, type TaskReader } from '../store/internal.js'
-import { costOf, roundedCost } from './cost.js'
+import { type Cost, contractOf, type RunStore, sumOfCosts, type TaskReader } from '../store/internal.js'
+import { roundedCost } from './cost.js'
 import { type AttemptYield, type ErrorCount, type RetryBucket, RunTally } from './run-tally.js'
 import { type RunView, runView } from './run-view.js'
 import type { StageReport } from './stage-tally.js'
@@ -79,7 +79,7 @@ export async function reportRun(
     durationMs,
     itemsPerSecond: durationMs > 0 ? ((succeeded + skipped + dead) * 1000) / durationMs : 0,
     stageReports,
-    used: roundedCost(costOf(stageReports.map(({ used }) => used))),
+    used: roundedCost(sumOfCosts(stageReports.map(({ used }) => used))),
     retries: tally.retries(),
     attempts: tally.yields(),
     errors: tally.errors(),

@@ -1,6 +1,6 @@
 import type { LedgerRow } from '../store/index.js'
-import type { Cost } from '../store/internal.js'
-import { costOf, roundedCost } from './cost.js'
+import { type Cost, sumOfCosts } from '../store/internal.js'
+import { roundedCost } from './cost.js'
 import { DurationHistogram, type Percentiles } from './duration-histogram.js'
 
 /** The figures of a stage. */
@@ -54,7 +54,7 @@ export class StageTally {
 
   add(row: LedgerRow): void {
     const { outcome, startedAt, endedAt } = row
-    if (row.notes?.used !== undefined) this.#used = costOf([this.#used, row.notes.used])
+    if (row.notes?.used !== undefined) this.#used = sumOfCosts([this.#used, row.notes.used])
     if (outcome === 'lost') this.#losses++
     if (outcome === 'lost' || row.attempt === 0) return
     this.#durations.add(endedAt - startedAt)

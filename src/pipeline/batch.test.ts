@@ -188,6 +188,26 @@ describe('a batch stage', () => {
     for (const n of numbers(3)) expect((await store.ledger(`r:00000000000${n}`))[0]).toMatchObject({ call: ids[0] })
   })
 
+  it('adds up what its calls used: also those that failed and were halved', async () => {
+    let total = 0
+    const { calls } = await run(
+      numbers(8),
+      (inputs, context) => {
+        context.used({ tokens: 10 * inputs.length })
+        context.used({ dollars: 1 })
+        total += 10 * inputs.length
+        return poisoned(n => n === 0)(inputs, context)
+      },
+      { policy: { ...STEADY, attempts: 2 } },
+    )
+    const ids = numbers(8).map(n => `r:00000000000${n}`)
+    const rows = (await Promise.all(ids.map(id => store.ledger(id)))).flat()
+    const sum = (bucket: string) => rows.reduce((all, { notes }) => all + (notes?.used?.[bucket] ?? 0), 0)
+    expect(calls.length).toBeGreaterThan(3)
+    expect(sum('tokens')).toBe(total)
+    expect(sum('dollars')).toBeCloseTo(calls.length)
+  })
+
   it('can stand between other stages', async () => {
     const double: StageHandler<number, number> = n => n * 2
     const line = pipeline(

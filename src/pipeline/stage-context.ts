@@ -28,7 +28,10 @@ export interface StageContext {
   progress(fraction: number, text?: string): void
   /** Adds a line to the log of the attempt, which stays in the ledger if it fails. */
   log(text: string): void
-  /** Reports how much the attempt actually took from the buckets of the stage's rates, as the response says. */
+  /**
+   * Reports how much the attempt actually took from the buckets of the stage's rates, as the response says. An attempt that
+   * makes several calls reports each: the amounts are added up.
+   */
   used(cost: Cost): void
 }
 
@@ -42,6 +45,9 @@ export interface BatchContext {
   readonly items: readonly Pick<StageContext, 'id' | 'run' | 'attempt'>[]
   /** Aborts when the time of the call is up, or its worker stops or loses its lease. */
   readonly signal: AbortSignal
-  /** Reports how much the call actually took from the buckets of the stage's rates. */
+  /**
+   * Reports how much the call actually took from the buckets of the stage's rates. Its items share that. Amounts are added
+   * up, also over the calls that an item was part of because a batch was halved.
+   */
   used(cost: Cost): void
 }

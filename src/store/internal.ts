@@ -134,4 +134,5 @@ export { CATCH_UPS, checkScheduleName, OVERLAPS } from './rules/schedules/check-
 export { isRunId as isSlotRunId, runId as slotRunId, spreadOf } from './rules/schedules/schedule-state.js'
 export { checkedShared } from './rules/shared-limit.js'
 export { type StepAttempt, type StepRecord, type StepState, stepRecord, withAttempt } from './rules/steps.js'
+export { sumOfCosts } from './rules/sum-of-costs.js'
 export { syncFolder } from './sync-folder.js'
