@@ -45,6 +45,17 @@ export const UNIQUE: StoreBehaviours = {
     assert.deepEqual(await ask(store, DEDUPLICATE), { ...kept, status: 'running', since: since + 5 })
   },
 
+  async 'a key that was handed on counts the longest wait from then'(store, advance) {
+    await ask(store, LATEST)
+    const first = await claimOne(store)
+    assertFields(await ask(store, LATEST, { id: 'next' }), { outcome: 'queued_after' })
+    await advance(500)
+    await settle(store, first, { type: 'succeeded' })
+    const now = await store.now()
+    assertFields(await ask(store, { ...DEBOUNCE, maxWaitMs: 300 }, { runAt: now + 1000 }), { outcome: 'postponed' })
+    assertFields(await get(store, 'next'), { nextAttemptAt: now + 300 })
+  },
+
   async 'an id that is taken says what there is, and takes no key'(store, advance) {
     await store.enqueue([{ id: 'mine', kind: 'k', payload: '{}' }])
     await settle(store, await claimOne(store), { type: 'succeeded' })

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import type { ClaimedTask, Outcome, Settlement } from '../contract/claim.js'
 import type { KindStats } from '../contract/list.js'
-import type { NewTask } from '../contract/task.js'
+import type { NewTask, UniqueKey } from '../contract/task.js'
 import { openPostgres, type PostgresStore } from './internal.js'
 
 /*
@@ -217,6 +217,16 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     const none = ids.map(() => null)
     return () => ask('arrange', [ids, ids.map(() => 9e12), none, none, 'rescheduled', 'ann', null, 'op-1', null])
   },
+  'enqueue with a key that is taken': () => () => store.enqueue([keyed('0', 'keep'), keyed('1', 'replace')]),
+  'settle with a key for which another task waits': async () => {
+    const first = (await store.claim({ ...CLAIM, rooms: [{ kinds: ['unique'] }] })).tasks
+    await store.enqueue(first.map(({ payload }) => keyed(payload, 'after')))
+    return () => store.settle(first.map(task => settlement(task, { type: 'succeeded' })))
+  },
+  'tasks that are to wait for their twins': async () => {
+    const { rows } = await pool.query('SELECT task FROM redrive.waiting LIMIT $1', [BATCH])
+    return () => ask('queue_tasks', [rows.map(({ task }) => task)])
+  },
   pause: () => () => store.pause({ kind: 'a' }, { isPaused: true }),
   limit: () => () => store.limit({ kind: 'a' }, { concurrency: 1 }),
   prune: () => () => store.prune({ endedMs: 0, deadMs: 0, keysMs: 0, auditMs: 0 }, BATCH),
@@ -298,9 +308,15 @@ function task(kind: string): NewTask {
   return { kind, payload: '{}' }
 }
 
+/** A task with a unique key, which its payload repeats. */
+function keyed(key: string, conflict: UniqueKey['conflict']): NewTask {
+  return { kind: 'unique', payload: key, unique: { key, while: 'unfinished', conflict } }
+}
+
+const CLAIM = { worker: 'w', leaseMs: 60_000, limit: BATCH, isIdle: false }
+
 function claim(...rooms: string[][]) {
-  const asked = rooms.map(kinds => ({ kinds }))
-  return store.claim({ worker: 'w', leaseMs: 60_000, rooms: asked, limit: BATCH, isIdle: false })
+  return store.claim({ ...CLAIM, rooms: rooms.map(kinds => ({ kinds })) })
 }
 
 function settlement({ id, token }: ClaimedTask, outcome: Outcome): Settlement {
@@ -363,7 +379,7 @@ async function read(): Promise<number> {
 
 const TABLES = [
   ...['task', 'waiting', 'lane', 'ended', 'tally', 'claim', 'ledger', 'worker'],
-  ...['run', 'run_item', 'run_output', 'pause_rule', 'limit_rule', 'record'],
+  ...['run', 'run_item', 'run_output', 'pause_rule', 'limit_rule', 'record', 'unique_key'],
 ]
 const ANALYZE = `ANALYZE ${TABLES.map(table => `redrive.${table}`).join(', ')}`
 
@@ -390,6 +406,7 @@ async function fill({ lanes, ended, ready, scheduled }: Size): Promise<void> {
   await fillRun(`run-${ended}`, ready)
   await fillShared(lanes)
   await fillOperations(lanes)
+  await fillKeys(ready)
 }
 
 /** Operations that are over, and two that are open. */
@@ -404,6 +421,11 @@ async function fillOperations(count: number): Promise<void> {
   await filler.importRows('record', ids)
   for (let n = 0; n < 2; n++)
     await filler.operations.create({ act: 'redrive', set: { ids: ['a'] }, by: { who: 'ada', why: 'fixed' } })
+}
+
+/** Tasks that have a unique key each. */
+async function fillKeys(count: number): Promise<void> {
+  await filler.enqueue(Array.from({ length: count }, (_, n) => keyed(`${n}`, 'keep')))
 }
 
 /** Dead letters of one group. */

@@ -74,9 +74,12 @@ $$;
 
 -- Makes tasks that this transaction has redriven wait until their twins have ended.
 CREATE OR REPLACE FUNCTION redrive.queue_tasks(ids text[]) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
+DECLARE
+  -- In the condition, it would be called for every row.
+  places constant tid[] := redrive.lock_waiting(ids);
 BEGIN
   UPDATE redrive.waiting SET state = redrive.state_scheduled(), next_at = redrive.queued_until()
-  WHERE ctid = ANY (redrive.lock_waiting(ids));
+  WHERE ctid = ANY (places);
 END
 $$;
 

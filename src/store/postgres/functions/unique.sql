@@ -334,6 +334,7 @@ BEGIN
   LOOP
     UPDATE redrive.unique_key AS its
     SET task = CASE WHEN held.task = ANY (ids) AND held.next <> ALL (ids) THEN held.next ELSE held.task END,
+      since = CASE WHEN held.task = ANY (ids) AND held.next <> ALL (ids) THEN now_ms ELSE held.since END,
       until = CASE WHEN held.task = ANY (ids) THEN NULL ELSE held.until END, next = NULL, next_at = NULL
     WHERE its.kind = held.kind AND its.key = held.key;
     IF held.task = ANY (ids) AND held.next <> ALL (ids) THEN
