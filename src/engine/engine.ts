@@ -165,7 +165,11 @@ export class Engine {
         this.#flow.answered(settlement, answer, sentAt)
         this.#batches.settled(settlement.id, settlement.outcome)
       },
-      onLocked: settlement => this.#flow.locked(settlement),
+      onLocked: settlement => {
+        this.#flow.locked(settlement)
+        // The stage that it was to go to has a place for another.
+        this.#bell.ring()
+      },
       onSettled: () => {
         // Once everything is on record, a run or a drain may be over: see whether there is more to claim.
         const mayBeOver = this.#drain !== undefined || this.#rooms.stages.length > 0

@@ -28,6 +28,8 @@ interface Leaving {
   readonly room: StageRoom
   readonly task: ClaimedTask
   readonly next: StageRoom | undefined
+  /** Whether it keeps its stage held after a rate limit, and a place at the next stage. Not while it waits for a lock. */
+  isAwaited: boolean
 }
 
 type Advanced = Extract<Outcome, { readonly type: 'advanced' }>
@@ -65,20 +67,23 @@ export class StageFlow {
     if (outcome.type === 'deferred') this.#hold(room)
     else this.#fill(room)
     if (outcome.type !== 'advanced') {
-      this.#leaving.set(settlement, { room, task, next: undefined })
+      this.#leaving.set(settlement, { room, task, next: undefined, isAwaited: true })
       return settlement
     }
     const next = this.#placeAt(task.kind, outcome.to)
     if (next !== undefined) next.expected++
     const asked = next === undefined ? { ...settlement, outcome: { ...outcome, keep: false } } : settlement
-    this.#leaving.set(asked, { room, task, next })
+    this.#leaving.set(asked, { room, task, next, isAwaited: true })
     return asked
   }
 
-  /** A settlement waits for a lock, maybe for long. Its stage goes on: one that meets the rate limit again holds it. */
+  /**
+   * A settlement waits for a lock, maybe for long. Its stage goes on, since an item that meets the rate limit again holds it,
+   * and the next stage gives the item's place to another.
+   */
   locked(settlement: Settlement): void {
-    const room = this.#leaving.get(settlement)?.room
-    if (room !== undefined && settlement.outcome.type === 'deferred') room.isHeld = false
+    const leaving = this.#leaving.get(settlement)
+    if (leaving !== undefined) stopAwaiting(leaving, settlement)
   }
 
   /** A settlement is on record. */
@@ -86,16 +91,16 @@ export class StageFlow {
     const leaving = this.#leaving.get(settlement)
     if (leaving === undefined) return
     this.#leaving.delete(settlement)
-    const { room, task, next } = leaving
+    const { task, next, isAwaited } = leaving
+    stopAwaiting(leaving, settlement)
     const { outcome } = settlement
-    if (outcome.type === 'deferred') room.isHeld = false
     this.#runs.settled(task.key, outcome)
     if (answer.isStopped) this.release(task.key)
-    if (next === undefined) return
-    next.expected--
-    if (answer.result !== 'kept' || outcome.type !== 'advanced') return
+    if (next === undefined || answer.result !== 'kept' || outcome.type !== 'advanced') return
     const kept = advancedTask(task, outcome, answer)
-    if (this.#engine.isOpen() && !answer.isStopped) this.enter(next, kept, { now: answer.now, sentAt })
+    // An item that waited for a lock may find its place taken.
+    const hasPlace = isAwaited || next.places > 0
+    if (this.#engine.isOpen() && !answer.isStopped && hasPlace) this.enter(next, kept, { now: answer.now, sentAt })
     else this.#release([{ task: kept }])
   }
 
@@ -151,6 +156,14 @@ export class StageFlow {
   #release(items: readonly Pick<BufferedItem, 'task'>[]): void {
     for (const { task } of items) this.#engine.settle({ id: task.id, token: task.token, outcome: { type: 'released' } })
   }
+}
+
+/** Gives up what is kept for an item until its settlement is answered. */
+function stopAwaiting(leaving: Leaving, { outcome }: Settlement): void {
+  if (!leaving.isAwaited) return
+  leaving.isAwaited = false
+  if (outcome.type === 'deferred') leaving.room.isHeld = false
+  if (leaving.next !== undefined) leaving.next.expected--
 }
 
 /** Whether items of a run start. */
