@@ -1,3 +1,4 @@
+import type { PoolClient } from 'pg'
 import type { openPostgres } from 'redrive/postgres'
 import type { openSqlite } from 'redrive/sqlite'
 import { MemoryStore, type Store } from 'redrive/store'
@@ -7,6 +8,9 @@ import { expectTypeOf, it } from 'vitest'
 type Named<T> = Extract<keyof T, string>
 type Reads = 'get' | 'list' | 'count' | 'ledger' | 'lanes' | 'audit' | 'budgets' | 'groups' | 'idempotency'
 type Writes = 'enqueue' | 'pause' | 'limit' | 'once' | 'close'
+
+declare const postgres: Awaited<ReturnType<typeof openPostgres>>
+declare const client: PoolClient
 
 it('a store shows its users what they call, and no other verb', () => {
   expectTypeOf<Named<Store>>().toEqualTypeOf<Reads | Writes>()
@@ -24,4 +28,17 @@ it('an object with the same verbs is no store', () => {
   const { enqueue, pause, limit, once, close } = new MemoryStore()
   const reads = { get, list, count, ledger, lanes, audit, budgets, groups, idempotency }
   expectTypeOf({ ...reads, enqueue, pause, limit, once, close }).not.toExtend<Store>()
+})
+
+it('`once` and `onceIn` refuse a function whose result cannot be stored', () => {
+  // @ts-expect-error the whole result of a query
+  postgres.once('k', tx => tx.query('SELECT 1'))
+  // @ts-expect-error the same in a transaction of one's own
+  postgres.onceIn(client, 'k', client => client.query('SELECT 1'))
+  // @ts-expect-error the same in a transaction of the store's
+  postgres.transaction(tx => postgres.onceIn(tx, 'k', async tx => tx.query('SELECT 1')))
+  postgres.onceIn(client, 'k', async client => void (await client.query('SELECT 1')))
+  const rows = postgres.onceIn(client, 'k', async client => (await client.query<{ id: number }>('SELECT 1')).rows)
+  expectTypeOf(rows).toEqualTypeOf<Promise<{ id: number }[]>>()
+  expectTypeOf(postgres.onceIn(client, 'k', () => 1)).toEqualTypeOf<Promise<number>>()
 })

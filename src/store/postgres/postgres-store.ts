@@ -152,21 +152,23 @@ export class PostgresStore extends BaseStore implements Movable {
    * committed together, or not at all. After a conflict with another transaction, the function is called again.
    *
    * ```ts
-   * await store.once('invoice-42', tx => tx.query('INSERT INTO invoices (id) VALUES ($1)', [42]))
+   * await store.once('invoice-42', async tx => {
+   *   await tx.query('INSERT INTO invoices (id) VALUES ($1)', [42])
+   * })
    * ```
    */
   once<T>(key: string, work: (tx: PostgresTransaction) => T & Storable<T>, options?: OnceOptions): Promise<Awaited<T>>
   /** The contract's form, for code that runs on any store: the function's own type names the transaction. */
   once<T>(key: string, work: (tx: never) => T & Storable<T>, options?: OnceOptions): Promise<Awaited<T>>
   once<T>(key: string, work: (tx: never) => T & Storable<T>, options: OnceOptions = {}): Promise<Awaited<T>> {
-    return this.transaction(tx => this.onceIn(tx, key, tx => work(tx as never), options))
+    return this.transaction(tx => this.onceIn<T, PostgresTransaction>(tx, key, tx => work(tx as never), options))
   }
 
   /** The same as `once`, within a transaction of the caller's own. */
   async onceIn<T, Client extends SqlClient>(
     client: Client,
     key: string,
-    work: (client: Client) => T,
+    work: (client: Client) => T & Storable<T>,
     options: OnceOptions = {},
   ): Promise<Awaited<T>> {
     checkFence(options)
