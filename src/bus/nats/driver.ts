@@ -38,8 +38,6 @@ export function apiCode(error: unknown): number {
 
 /** The stream does not exist. */
 const STREAM_NOT_FOUND = 10059
-/** The stream already exists with another configuration. */
-export const STREAM_NAME_IN_USE = 10058
 /** The consumer does not exist. */
 const CONSUMER_NOT_FOUND = 10014
 /** The revision to replace is no longer the latest. */

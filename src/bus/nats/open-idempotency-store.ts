@@ -1,5 +1,6 @@
 import { type Duration, OptionError, parseDuration } from '../../policy/index.js'
 import { NatsConnection, type NatsConnectOptions } from './connection.js'
+import { createTogether } from './create-together.js'
 import { loadKv } from './driver.js'
 import { NatsIdempotencyStore } from './idempotency-store.js'
 
@@ -33,7 +34,9 @@ export async function openNatsIdempotencyStore(
   try {
     // Reads go to the leader: a replica may not have the latest write yet.
     const options = { history: 1, replicas, storage: 'file', allow_direct: false } as const
-    const opened = await new Kvm(nats.jetstream).create(bucket, options)
+    const manager = new Kvm(nats.jetstream)
+    // The client changes the options that it is given, so each try gets its own.
+    const opened = await createTogether(() => manager.create(bucket, { ...options }))
     return new NatsIdempotencyStore(nats, opened, `KV_${bucket}`, keepForMs)
   } catch (error) {
     await nats.close()

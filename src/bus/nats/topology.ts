@@ -1,7 +1,8 @@
 import type { ConsumerInfo, JetStreamManager, StreamConfig, StreamInfo } from '@nats-io/jetstream'
 import { type FoundQueue, failedQueueOf, type QueueStatus, type Topology } from '../bus.js'
 import { NoQueueError, TopologyError } from '../errors.js'
-import { apiCode, orMissing, STREAM_NAME_IN_USE } from './driver.js'
+import { createTogether } from './create-together.js'
+import { orMissing } from './driver.js'
 import type { NatsNames } from './names.js'
 
 /** The settings of declared streams and consumers. */
@@ -89,18 +90,13 @@ async function declareFailedQueue(
   if (config.retention !== 'limits') throw new TopologyError(name, `its retention is '${config.retention}'`)
 }
 
-/** Returns the existing stream, or creates it. Another process may create it at the same moment. */
+/** Returns the existing stream, or creates it. */
 async function ensureStream(
-  manager: JetStreamManager,
+  { streams }: JetStreamManager,
   config: Partial<StreamConfig> & { name: string },
 ): Promise<StreamInfo> {
-  let found = await orMissing(manager.streams.info(config.name))
-  try {
-    found ??= await manager.streams.add(config)
-  } catch (error) {
-    if (apiCode(error) !== STREAM_NAME_IN_USE) throw error
-    found = await manager.streams.info(config.name)
-  }
+  const openOrCreate = async () => (await orMissing(streams.info(config.name))) ?? (await streams.add(config))
+  const found = await createTogether(openOrCreate)
   if (found.config.storage !== 'file') throw new TopologyError(config.name, 'it is kept in memory only')
   return found
 }
