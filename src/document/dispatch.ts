@@ -32,15 +32,19 @@ export function dispatched(collection: Collection, document: DocumentRecord, now
   }
 }
 
-/** The tracking fields after a dispatch whose event could not be published: it costs no attempt. */
-export function undispatched(collection: Collection, before: DocumentRecord, now: number): NewValues {
-  if (collection.countsAtBegin) return { retryAt: now, dispatches: before.dispatches }
-  return { attemptCount: before.attemptCount, lastAttemptAt: before.lastAttemptAt ?? null }
-}
-
-/** Whether a failed publish may have reached the broker: the event may be in the queue, so its attempt stays counted. */
-export function mayBeSent(failure: unknown): boolean {
-  return failure instanceof Error && 'code' in failure && failure.code === 'publish_unconfirmed'
+/**
+ * How a dispatch is undone whose event could not be published; `undefined` if it stays. It is undone only where a service
+ * counts the attempt as it begins, so that the document is due at once. Where the requeue counts, the attempt is spent, as
+ * it is if the sweeper dies before the publish. An event without a confirmation may be in the queue, so it stays as well.
+ */
+export function undispatched(
+  collection: Collection,
+  before: DocumentRecord,
+  failure: unknown,
+  now: number,
+): NewValues | undefined {
+  const mayBeSent = failure instanceof Error && 'code' in failure && failure.code === 'publish_unconfirmed'
+  return collection.countsAtBegin && !mayBeSent ? { retryAt: now, dispatches: before.dispatches } : undefined
 }
 
 /** The event of a dispatched document, with its stamp and its content type in the headers. */

@@ -92,7 +92,7 @@ describe('an operator', () => {
     expect(await sweep()).toMatchObject([{ requeued: 1 }])
   })
 
-  it('requeues a document at once, which costs nothing if it cannot be published', async () => {
+  it('requeues a document at once, which costs nothing if it cannot be published and its service counts', async () => {
     insert('c1', { attempts: 1, last: clock.now() })
     expect(await requeueDocument(source, bus, chunks, 'c1')).toMatchObject({ generation: 1, attemptCount: 1 })
     const deaf = collectionOf({ ...options, event: { ...options.event, type: 'nobody.listens' } })

@@ -2,7 +2,7 @@ import type { Bus } from '../bus/index.js'
 import { FinalError, OptionError } from '../policy/index.js'
 import { type Clock, sleep, systemClock } from '../time/index.js'
 import type { Collection } from './collection.js'
-import { dispatched, eventOf, MAX_DISPATCHES, mayBeSent, undispatched } from './dispatch.js'
+import { dispatched, eventOf, MAX_DISPATCHES, undispatched } from './dispatch.js'
 import { DocumentBusyError, NoDocumentError } from './errors.js'
 import { type Judgement, judgeDocument } from './judge-document.js'
 import { resetValues } from './reset.js'
@@ -131,7 +131,10 @@ export function purgeDocuments(
   })
 }
 
-/** Requeues one document now, whatever its backoff says, or at a time. It counts like any requeue. */
+/**
+ * Requeues one document now, whatever its backoff says, or at a time. It counts like any requeue, which spends an attempt
+ * although the publish fails, unless the service counts as it begins.
+ */
 export async function requeueDocument(
   source: DocumentSource,
   bus: Bus,
@@ -161,7 +164,8 @@ export async function requeueDocument(
   try {
     await bus.publish(message)
   } catch (error) {
-    if (!mayBeSent(error)) await source.change(shape, [{ document: sent, to: undispatched(collection, document, now) }])
+    const to = undispatched(collection, document, error, now)
+    if (to !== undefined) await source.change(shape, [{ document: sent, to }])
     throw error
   }
   return sent

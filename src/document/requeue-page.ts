@@ -1,7 +1,7 @@
 import type { NewMessage } from '../bus/index.js'
 import { emit } from '../telemetry/internal.js'
 import type { Collection } from './collection.js'
-import { dispatched, eventOf, mayBeSent, undispatched } from './dispatch.js'
+import { dispatched, eventOf, undispatched } from './dispatch.js'
 import { documentWorkId } from './judge-document.js'
 import { refusalsIn } from './refusals.js'
 import type { Change, DocumentRecord } from './source.js'
@@ -37,7 +37,8 @@ export async function requeuePage(
       if (sink !== undefined) emit(sink, sweptEvent(collection, document, now))
     } catch (error) {
       counts.publishError ??= error ?? new Error('The event could not be published.')
-      if (!mayBeSent(error)) back.push({ document, to: undispatched(collection, dispatch.document, now) })
+      const to = undispatched(collection, dispatch.document, error, now)
+      if (to !== undefined) back.push({ document, to })
     }
   }
   await Promise.all(updated.map(publish))

@@ -12,7 +12,7 @@ import type { Counts, SweepContext } from './sweep-context.js'
 /**
  * Sweeps one collection: marks what is exhausted, leaves what is in backoff, and requeues the rest, page by page. A page is
  * updated, then published, and every publish is confirmed before the next page: so a broker that is down stops the sweep at
- * its first page, whose documents get their attempt back. A failure ends the sweep, and is reported with the counts so far.
+ * its first page, and costs no document of a later page an attempt. A failure ends the sweep, and is reported with the counts so far.
  */
 export async function sweepCollection(collection: Collection, context: SweepContext): Promise<Counts> {
   const counts: Counts = { ...NOTHING, collection: collection.name }

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { archives, fenced, someArchives } from '../../test/documents.js'
-import { MemoryBus, PublishUnconfirmedError } from '../bus/index.js'
+import { BusUnavailableError, MemoryBus, PublishUnconfirmedError } from '../bus/index.js'
 import { MemoryStore } from '../store/internal.js'
 
 import type { FakeClock } from '../testing/index.js'
@@ -55,16 +55,18 @@ describe('a document of which no event can be made', () => {
   })
 })
 
-describe('an event that was sent and not confirmed', () => {
-  it('keeps its attempt counted when it was requeued by hand, since it may be in the queue', async () => {
+describe('a document that was requeued by hand, and whose publish fails', () => {
+  it.each([
+    ['the broker is down', new BusUnavailableError('RabbitMQ')],
+    ['the event may be in the queue', new PublishUnconfirmedError('x', 'RabbitMQ')],
+  ])('has spent its attempt where the requeue counts: %s', async (_, failure) => {
     scene.insert('a1', { attempt_count: 1, last_attempt_time: 5 })
     class Cut extends MemoryBus {
       override async publish(): Promise<void> {
-        throw new PublishUnconfirmedError('x', 'RabbitMQ')
+        throw failure
       }
     }
-    const requeued = requeueDocument(scene.source, new Cut(), collectionOf(archives), 'a1')
-    await expect(requeued).rejects.toMatchObject({ code: 'publish_unconfirmed' })
+    await expect(requeueDocument(scene.source, new Cut(), collectionOf(archives), 'a1')).rejects.toBe(failure)
     expect(scene.row('a1')).toMatchObject({ attempt_count: 2, last_attempt_time: clock.now() })
   })
 })

@@ -227,31 +227,36 @@ describe('a broker that fails', () => {
     bus = failing
   })
 
-  it('costs nobody an attempt when it is down, and ends the sweep of the collection at its first page', async () => {
+  it('costs one page an attempt when it is down, and ends the sweep of the collection there', async () => {
     for (const id of ['a1', 'a2', 'a3', 'a4']) insert(id, { attempt_count: 1, last_attempt_time: 5 })
     failing.failure = () => new BusUnavailableError('RabbitMQ')
     const { collections, failure } = await sweeps({ pageSize: 2 }).sweep()
     expect(failure).toBeUndefined()
     expect(collections).toMatchObject([{ requeued: 0, publishErrors: 2 }])
-    for (const id of ['a1', 'a2', 'a3', 'a4']) {
-      expect(row(id)).toMatchObject({ attempt_count: 1, last_attempt_time: 5 })
-    }
+    const spent = { attempt_count: 2, last_attempt_time: clock.now() }
+    for (const id of ['a1', 'a2']) expect(row(id)).toMatchObject(spent)
+    for (const id of ['a3', 'a4']) expect(row(id)).toMatchObject({ attempt_count: 1, last_attempt_time: 5 })
     failing.failure = undefined
-    expect((await sweeps({ pageSize: 2 }).sweep()).collections).toMatchObject([{ requeued: 4, publishErrors: 0 }])
+    expect((await sweeps({ pageSize: 2 }).sweep()).collections).toMatchObject([{ requeued: 2, publishErrors: 0 }])
+    await clock.advance('25h')
+    expect((await sweeps({ pageSize: 2 }).sweep()).collections).toMatchObject([{ requeued: 4 }])
+    expect(row('a1')).toMatchObject({ attempt_count: 3 })
   })
 
   it('that refuses one event lets the next ones go on', async () => {
     for (const id of ['a1', 'a2', 'a3']) insert(id)
     failing.failure = count => (count === 2 ? new BusUnavailableError('RabbitMQ') : undefined)
     expect((await sweeps().sweep()).collections).toMatchObject([{ requeued: 2, publishErrors: 1 }])
-    expect(row('a2')).toMatchObject({ attempt_count: 0, last_attempt_time: null })
+    for (const id of ['a1', 'a2', 'a3'])
+      expect(row(id)).toMatchObject({ attempt_count: 1, last_attempt_time: clock.now() })
   })
 
-  it('that may have taken an event keeps its attempt counted', async () => {
+  it('that may have taken an event leaves its document the time to begin', async () => {
     insert('a1')
     failing.failure = () => new PublishUnconfirmedError('x', 'RabbitMQ')
-    expect((await sweeps().sweep()).collections).toMatchObject([{ requeued: 0, publishErrors: 1 }])
-    expect(row('a1')).toMatchObject({ attempt_count: 1 })
+    const collections = [{ ...archives, fields: fenced, startWithin: '1h' } as const]
+    expect((await sweeps({ collections }).sweep()).collections).toMatchObject([{ requeued: 0, publishErrors: 1 }])
+    expect(row('a1')).toMatchObject({ attempt_count: null, retry_at: clock.now() + 3_600_000, dispatches: 1 })
   })
 
   it('makes a document that counts at its beginning due at once', async () => {
@@ -264,12 +269,12 @@ describe('a broker that fails', () => {
     expect((await sweeps({ collections }).sweep()).collections).toMatchObject([{ requeued: 1 }])
   })
 
-  it('has no queue for the type: nothing is spent', async () => {
+  it('has no queue for the type: the attempt is spent all the same', async () => {
     insert('a1')
     const event = { ...archives.event, type: 'nobody.listens' }
     const { collections } = await sweeps({ collections: [{ ...archives, event }] }).sweep()
     expect(collections).toMatchObject([{ requeued: 0, publishErrors: 1, publishError: { code: 'no_queue' } }])
-    expect(row('a1')).toMatchObject({ attempt_count: 0 })
+    expect(row('a1')).toMatchObject({ attempt_count: 1 })
   })
 })
 
