@@ -254,6 +254,27 @@ export const UNIQUE: StoreBehaviours = {
     assertFields(await ask(store, DEDUPLICATE), { outcome: 'created' })
   },
 
+  async 'a task whose time to live ends while nobody runs it gives its key back, and lets the task run that waited'(
+    store,
+  ) {
+    const { id: first } = await ask(store, LATEST)
+    await settle(store, await claimOne(store), { type: 'retry', delayMs: 5, isBackoff: true })
+    const { id: second } = await ask(store, LATEST)
+    const expire = async (id: string) => {
+      const { changedAt } = await get(store, id)
+      assert.deepEqual(await store.lifetimes.expire([{ id, changedAt }]), [id])
+    }
+    await expire(first)
+    assertFields(await get(store, first), { status: 'dead', reason: 'ttl_expired' })
+    assertFields(await ask(store, DEDUPLICATE), { id: second, outcome: 'kept' })
+    assertFields(await get(store, second), { status: 'waiting', isQueued: undefined })
+    assert.deepEqual(await store.redrive([first], BY), [])
+    await expire(second)
+    const { id: third, outcome } = await ask(store, DEDUPLICATE)
+    assert.equal(outcome, 'created')
+    assert.deepEqual(await claimIds(store), [third])
+  },
+
   async 'both of a pair can be cancelled at once'(store) {
     const { id: first } = await ask(store, LATEST)
     await settle(store, await claimOne(store), { type: 'retry', delayMs: 5, isBackoff: true })

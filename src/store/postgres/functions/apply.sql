@@ -69,11 +69,14 @@ END
 $$;
 
 -- Writes everything that every attempt leaves behind: the rows of the tasks, the ledger, where tasks wait again, the lists
--- of tasks that have ended, and the counts. In one statement, so that the batch is read once.
+-- of tasks that have ended, and the counts. In one statement, so that the batch is read once. Tasks that have ended give
+-- their unique keys back.
 -- `retry_budgets` are the budgets of retries in `retry_lanes`; NULL: none of them has one.
 CREATE OR REPLACE FUNCTION redrive.write_ended(
   batch redrive.ended_attempt[], retry_lanes bigint[], retry_budgets bigint[], now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  keyed text[];
 BEGIN
   WITH one AS MATERIALIZED (
     SELECT run.*, redrive.is_answer(run) AS is_answer, CASE WHEN run.outcome = 'retry' AND NOT run.is_decision
@@ -109,15 +112,18 @@ BEGIN
     INSERT INTO redrive.ended (state, at, lane, tasks, task_lanes)
     SELECT state, now_ms, redrive.item_lane(lane), array_agg(id), array_agg(DISTINCT lane) FROM one
     WHERE state > redrive.state_running() GROUP BY state, redrive.item_lane(lane)
+  ), tallied AS (
+    INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)
+    SELECT lane, -count(*),
+      count(*) FILTER (WHERE state = redrive.state_running()),
+      count(*) FILTER (WHERE state = redrive.state_succeeded()),
+      count(*) FILTER (WHERE state = redrive.state_skipped()),
+      count(*) FILTER (WHERE state = redrive.state_dead()),
+      count(*) FILTER (WHERE state = redrive.state_cancelled())
+    FROM one GROUP BY lane
   )
-  INSERT INTO redrive.tally (lane, running, waiting, succeeded, skipped, dead, cancelled)
-  SELECT lane, -count(*),
-    count(*) FILTER (WHERE state = redrive.state_running()),
-    count(*) FILTER (WHERE state = redrive.state_succeeded()),
-    count(*) FILTER (WHERE state = redrive.state_skipped()),
-    count(*) FILTER (WHERE state = redrive.state_dead()),
-    count(*) FILTER (WHERE state = redrive.state_cancelled())
-  FROM one GROUP BY lane;
+  SELECT array_agg(id) INTO keyed FROM one WHERE is_keyed AND state > redrive.state_running();
+  PERFORM redrive.release_keys(keyed, now_ms);
 END
 $$;
 
@@ -198,8 +204,7 @@ BEGIN
   SELECT array_agg(n) AS applied, bool_or(operation IS NOT NULL) AS members, bool_or(is_decision) AS decisions,
     bool_or(is_failure) AS failures, bool_or(failure_group IS NOT NULL OR last_group IS NOT NULL) AS group_changes,
     bool_or(outcome = 'deferred' OR is_ordered AND next_at > now_ms) AS holds,
-    array_agg(id) FILTER (WHERE outcome = 'succeeded' AND redrive.has_items(lane)) AS outputs,
-    array_agg(id) FILTER (WHERE is_keyed AND state > redrive.state_running()) AS keyed
+    array_agg(id) FILTER (WHERE outcome = 'succeeded' AND redrive.has_items(lane)) AS outputs
   INTO has FROM unnest(batch);
   IF has.members THEN
     PERFORM redrive.note_members(batch);
@@ -219,7 +224,6 @@ BEGIN
   IF has.outputs IS NOT NULL THEN
     PERFORM redrive.add_outputs(has.outputs);
   END IF;
-  PERFORM redrive.release_keys(has.keyed, now_ms);
   IF has_any.ramps OR has.holds THEN
     PERFORM redrive.ramp_up(redrive.ends_of(batch));
   END IF;
