@@ -3,15 +3,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { planMove } from '../../src/store/index.js'
 import type { Movable } from '../../src/store/internal.js'
-import { openPostgres } from '../../src/store/postgres/internal.js'
 import { openSqlite } from '../../src/store/sqlite/internal.js'
 
 import { checkInvariants } from '../conformance/invariants.js'
 import { freshDatabase } from '../services/fresh-database.js'
+import { atRest, observe } from './at-rest.js'
 import { diceOf } from './seed.js'
 
 const MAIN = new URL('../../src/cli/main.ts', import.meta.url).pathname
@@ -57,31 +56,20 @@ function redriveMove(from: string, to: string) {
   return { child, ended, words: () => words }
 }
 
-/** Resolves when the server has ended what a killed process left it with: its last statement may still be committed. */
-async function atRest(url: string): Promise<void> {
-  const client = new pg.Client(url)
-  await client.connect()
-  const others = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
-    AND pid <> pg_backend_pid()`
-  while ((await client.query(others)).rowCount !== 0) await sleep(5)
-  await client.end()
-}
-
-/** A store, and how to wait until nothing is done in it any more. */
+/** A store, and its url. */
 interface Place {
   readonly url: string
   readonly store: Movable
-  atRest(): Promise<void>
 }
 
 const STORES = {
   sqlite: async (name: string): Promise<Place> => {
     const store = await openSqlite(join(folder, `${name}.db`))
-    return { url: `sqlite:${name}.db`, store, atRest: async () => {} }
+    return { url: `sqlite:${name}.db`, store }
   },
   postgres: async (_: string): Promise<Place> => {
     const url = await freshDatabase()
-    return { url, store: await openPostgres(url, { listen: false }), atRest: () => atRest(url) }
+    return { url, store: await observe(url) }
   },
 }
 
@@ -99,7 +87,7 @@ async function killedMoves(source: string, open: () => Promise<Place>) {
     await sleep(dice.between(0, 20))
     child.kill('SIGKILL')
     await ended
-    await target.atRest()
+    await atRest(target.url)
     const moved = await tasksIn(target.store)
     if (moved > 0 && moved < TASKS) halfWay++
     await checkInvariants(target.store)

@@ -7,8 +7,8 @@ import { backfillSchedule } from '../../src/operate/index.js'
 import { schedule } from '../../src/schedule/index.js'
 import { declareTask } from '../../src/task/index.js'
 import { freshDatabase } from '../services/fresh-database.js'
+import { atRest, observe } from './at-rest.js'
 import { Child } from './child-process.js'
-import { openStore } from './open-store.js'
 import { diceOf } from './seed.js'
 
 const SCHEDULES = 30
@@ -29,7 +29,7 @@ it.each([
   { timeout: 120_000 },
   async (_, urlOf) => {
     const url = await urlOf()
-    const store = await openStore(url)
+    const store = await observe(url)
     onTestFinished(() => store.close())
     const task = declareTask<null>('tick')
     const options = { every: '1s', task, catchUp: 'all' } as const
@@ -45,6 +45,7 @@ it.each([
       await child.kill()
     }
     await survivor.kill()
+    await atRest(url)
     // Nobody is left: the next process catches up.
     for (let hasMore = true; hasMore; ) ({ hasMore } = await store.schedules.fire(100, timetable))
 
@@ -71,7 +72,7 @@ it.each([
   ['postgres', freshDatabase, [0, 300_000, -300_000]],
 ] as const)('on %s, ten processes at one slot start one run', { timeout: 120_000 }, async (_, urlOf, shifts) => {
   const url = await urlOf()
-  const store = await openStore(url)
+  const store = await observe(url)
   onTestFinished(() => store.close())
   const startAt = Math.ceil((await store.now()) / 1000) * 1000 + 5000
   const task = declareTask<null>('tick')
@@ -90,6 +91,7 @@ it.each([
   // Whoever comes late finds nothing to do.
   await new Promise(resolve => setTimeout(resolve, 200))
   for (const child of children) await child.kill()
+  await atRest(url)
 
   expect((await store.count({})).waiting).toBe(specs.length)
   for (const { name } of specs) {
@@ -107,7 +109,7 @@ it.each([
   { timeout: 120_000 },
   async (_, urlOf) => {
     const url = await urlOf()
-    const store = await openStore(url)
+    const store = await observe(url)
     onTestFinished(() => store.close())
     const spec = schedule('hourly', { cron: '0 * * * *', task: declareTask<null>('tick'), catchUp: 'skip' }).spec
     await store.schedules.declare([spec], { worker: 'w' }, timetable)
@@ -119,6 +121,7 @@ it.each([
       await new Promise(resolve => setTimeout(resolve, dice.between(0, 300)))
       await child.kill()
     }
+    await atRest(url)
     const left = await backfillSchedule(store, 'hourly', backfill, { who: 'anna' })
     expect(await backfillSchedule(store, 'hourly', backfill, { who: 'anna' })).toEqual([])
     const slots = await store.schedules.slots('hourly', 0, 10_000)

@@ -5,8 +5,8 @@ import { expect, it, onTestFinished } from 'vitest'
 import { contractOf } from '../../src/store/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import { freshDatabase } from '../services/fresh-database.js'
+import { atRest, observe } from './at-rest.js'
 import { Child } from './child-process.js'
-import { openStore } from './open-store.js'
 import { diceOf } from './seed.js'
 
 const KILLS = 10
@@ -26,7 +26,7 @@ it.each([
   { timeout: 120_000 },
   async (_, urlOf) => {
     const url = await urlOf()
-    const store = contractOf(await openStore(url))
+    const store = contractOf(await observe(url))
     onTestFinished(() => store.close())
     const survivor = new Child('unique-child.ts', { url, worker: 'survivor' })
     for (let kill = 0; kill < KILLS; kill++) {
@@ -36,6 +36,7 @@ it.each([
       await child.kill()
     }
     await survivor.kill()
+    await atRest(url)
     await checkInvariants(store)
 
     // Whatever waits for a twin runs once that has been rescued and has ended.

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '9c5540893add69f1fd05627a98cadb8cf25d2f08030033db7b624d88d0bcd605',
+  1: '0afc5dacf6cdb5fe876a71e4f220770ded5f6a72ac072ac893ade844fb0f74be',
 }
 
 const MAX_LINES = 60
