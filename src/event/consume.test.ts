@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { checkInvariants } from '../../test/conformance/invariants.js'
 import { type Bus, failedQueueOf, MemoryBus, type NewMessage } from '../bus/index.js'
 import { IdempotencyGuard } from '../idempotency/index.js'
 import { FinalError, RateLimitedError } from '../policy/index.js'
-import { StoreUnavailableError, type TaskStatus } from '../store/index.js'
+import { StoreRefusedError, StoreUnavailableError, type TaskStatus } from '../store/index.js'
 import { MemoryStore } from '../store/internal.js'
 import type { WorkEvent } from '../telemetry/index.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
@@ -342,6 +342,71 @@ describe('a consumer', () => {
     store.enqueue = enqueue
     await start(() => {})
     await expect.poll(() => statusOf('m1')).toBe('succeeded')
+  })
+
+  describe('whose store can never take one event', () => {
+    const tooLarge = new StoreRefusedError('the store', 'the string is too long')
+    beforeEach(() => {
+      const enqueue = store.enqueue.bind(store)
+      store.enqueue = tasks =>
+        tasks.some(({ id }) => id === 'chunking/m1') ? Promise.reject(tooLarge) : enqueue(tasks)
+    })
+    const fail = () => {
+      throw new DocumentNotFoundError('not yet')
+    }
+
+    it('gives that event up, in the failed queue, and goes on', async () => {
+      await start(fail)
+      await publish('m1')
+      await publish('m2')
+      await expect.poll(() => statusOf('m2')).toBe('waiting')
+      await expect.poll(failedLetters).toMatchObject([
+        {
+          original_event: { ids: ['m1'] },
+          dead_letter_id: 'chunking/m1',
+          attempt_count: 1,
+          abandoned_reason: 'non_retryable_error',
+          last_error: expect.stringContaining('the string is too long'),
+        },
+      ])
+      expect(await waiting()).toBe(0)
+    })
+
+    it('gives it up without another attempt if it was delivered before', async () => {
+      const give = bus.consume.bind(bus)
+      bus.consume = (queue, handle, options) =>
+        give(queue, delivery => handle(Object.assign(delivery, { isRedelivered: true })), options)
+      const seen: unknown[] = []
+      await start(event => seen.push(event))
+      await publish('m1')
+      await expect.poll(failedLetters).toMatchObject([{ dead_letter_id: 'chunking/m1', attempt_count: 0 }])
+      expect(seen).toEqual([])
+      expect(await waiting()).toBe(0)
+    })
+
+    it('keeps it for a while, and gives it back, if the failed queue can never take it either', async () => {
+      const warnings: unknown[] = []
+      const warned = (warning: Error) => warnings.push(warning)
+      process.on('warning', warned)
+      onTestFinished(() => void process.off('warning', warned))
+      bus.put = () => Promise.reject(new FinalError('larger than max_payload'))
+      const consumer = await start(fail)
+      await publish('m1')
+      const warning = {
+        code: 'event_refused',
+        message: expect.stringContaining("The event 'chunking/m1' can be kept nowhere"),
+        detail: expect.stringContaining('larger than max_payload'),
+      }
+      await expect.poll(() => warnings).toMatchObject([warning])
+      expect(await failedLetters()).toEqual([])
+      await publish('m2')
+      await expect.poll(() => statusOf('m2')).toBe('waiting')
+      expect(await waiting()).toBe(0)
+      await clock.advance('1m')
+      await expect.poll(() => warnings).toMatchObject([warning, warning])
+      await consumer.stop()
+      expect(await waiting()).toBe(1)
+    })
   })
 
   it('whose store refuses for good while it starts takes nothing, and says why', async () => {

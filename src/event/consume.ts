@@ -20,13 +20,13 @@ import {
   type PolicyInput,
   parseDuration,
 } from '../policy/index.js'
-import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import type { NewTask, Store } from '../store/index.js'
+import { checkOptions, type KnownOptions, quoted } from '../policy/internal.js'
+import { type NewTask, type Store, StoreRefusedError } from '../store/index.js'
 import { contractOf, type Outcome, type StoreContract } from '../store/internal.js'
 import { WorkerStoppedError } from '../task/index.js'
-import type { Sink } from '../telemetry/index.js'
+import { failureText, type Sink } from '../telemetry/index.js'
 import { type Clock, queueClock, sleep } from '../time/index.js'
-import { EventKind } from './event-kind.js'
+import { abandonment, EventKind } from './event-kind.js'
 import type { EventTask } from './event-task.js'
 import { FirstAttempt } from './first-attempt.js'
 import { requeueTarget } from './requeue-work.js'
@@ -86,6 +86,9 @@ export interface ConsumeOptions<Event> {
   /** The source of time. Default: the system clock. */
   readonly clock?: Clock | undefined
 }
+
+/** How long an event is kept in hand that can be kept nowhere else. */
+const REST_MS = 60_000
 
 const CONSUME_OPTIONS: KnownOptions<ConsumeOptions<unknown>> = {
   handler: 'function',
@@ -245,7 +248,7 @@ export class EventConsumer<Event> {
   }
 
   #take(delivery: Delivery): void | Promise<void> {
-    if (delivery.isRedelivered) return this.#acknowledge(delivery, this.#record(this.#kind.taskOf(delivery)))
+    if (delivery.isRedelivered) return this.#acknowledge(delivery, 0, this.#record(this.#kind.taskOf(delivery)))
     const first = new FirstAttempt(this.#kind, this.#service, delivery, this.#clock, end => {
       this.#firsts.drop(place, attempt)
       this.#ended(delivery, end, first)
@@ -269,20 +272,43 @@ export class EventConsumer<Event> {
       case 'failed':
       case 'refused':
       case 'later':
-        void this.#acknowledge(delivery, this.#recordEnd(delivery, end, first))
+        void this.#acknowledge(delivery, 1, this.#recordEnd(delivery, end, first))
     }
   }
 
   /**
-   * Acknowledges a delivery once it is on record. Without a store no event can be dealt with, so a refusal ends it all.
+   * Acknowledges a delivery once it is on record. If the store can never take this one event, it is given up. Any other
+   * refusal is one of every event, and ends the consumer.
    */
-  async #acknowledge(delivery: Delivery, recorded: Promise<void>): Promise<void> {
+  async #acknowledge(delivery: Delivery, attempts: number, recorded: Promise<void>): Promise<void> {
     try {
       await recorded
       delivery.ack()
     } catch (failure) {
+      if (failure instanceof StoreRefusedError) return this.#giveUp(delivery, attempts, failure)
       delivery.giveBack()
       this.#ending.fail(failure)
+    }
+  }
+
+  /**
+   * Puts an event that the store can never take into the failed queue, whatever the home of dead letters is. If that can
+   * never take it either, the event goes back after a rest: at once, it would be delivered again and again.
+   */
+  async #giveUp(delivery: Delivery, attempts: number, failure: StoreRefusedError): Promise<void> {
+    const { signal } = this.#stopping
+    const task = this.#kind.taskOf(delivery)
+    try {
+      await this.#kind.buryEvent(task, { attempts, failure, reason: 'final_error' }, signal)
+      delivery.ack()
+    } catch (refusal) {
+      if (!signal.aborted) {
+        const problem = `The event ${quoted(task.id)} can be kept nowhere, and is given back: ${failure.message}`
+        const detail = `In the failed queue: ${failureText(refusal)}`
+        process.emitWarning(problem, { type: 'RedriveWarning', code: 'event_refused', detail })
+        await sleep(REST_MS, this.#clock, signal).catch(() => {})
+      }
+      delivery.giveBack()
     }
   }
 
@@ -307,7 +333,7 @@ export class EventConsumer<Event> {
     if (known !== undefined) return undefined
     const { signal } = this.#stopping
     try {
-      return await this.#kind.buryEvent(task, end, 0, signal)
+      return await this.#kind.buryEvent(task, abandonment(end, 0), signal)
     } catch (failure) {
       if (signal.aborted) throw failure
       // The broker can never take it, because it is too large for example. The store keeps it.

@@ -41,7 +41,9 @@ export class EventKind<Event> implements WorkKind {
     this.policy = extendPolicy(policies.event, options.policy ?? {})
     this.policyHash = hashJson(this.policy)
     const isHomeTheBus = options.deadLetters === 'failed-queue'
-    this.bury = isHomeTheBus ? (task, end, signal) => this.buryEvent(task, end, task.attempts, signal) : undefined
+    this.bury = isHomeTheBus
+      ? (task, end, signal) => this.buryEvent(task, abandonment(end, task.attempts), signal)
+      : undefined
     this.#bus = bus
     this.queue = queue
     this.#options = options
@@ -113,13 +115,11 @@ export class EventKind<Event> implements WorkKind {
   }
 
   /**
-   * Puts the dead letter of an event into the failed queue of the bus, asking until the broker takes it. `attempts`
-   * were on record before this end.
+   * Puts the dead letter of an event into the failed queue of the bus, asking until the broker takes it.
    */
   async buryEvent(
     { id: taskId, payload }: Pick<EventTask, 'id' | 'payload'>,
-    end: Failed | Refused,
-    attempts: number,
+    givenUp: Abandonment,
     signal: AbortSignal,
   ): Promise<Outcome> {
     const stored = storedEvent(payload)
@@ -132,7 +132,7 @@ export class EventKind<Event> implements WorkKind {
       key,
       service,
       at,
-      ...abandonment(end, attempts),
+      ...givenUp,
     })
     const body = letterText(letter, bodyOf(payload))
     const queue = failedQueueOf(this.queue)
@@ -156,7 +156,10 @@ function originalOf(stored: StoredEvent): Pick<GivenUp, 'event' | 'encoding' | '
 }
 
 /** How an event ended that was given up, as its dead letter says it. */
-function abandonment(end: Failed | Refused, attempts: number) {
+export type Abandonment = Pick<GivenUp, 'attempts' | 'failure' | 'reason'>
+
+/** How an event was given up. `attempts` were on record before this end. */
+export function abandonment(end: Failed | Refused, attempts: number): Abandonment {
   if (end.type === 'refused') return { attempts, failure: new RefusedError(end.reason), reason: end.reason }
   const { failure, decision } = end
   const reason = decision.action === 'give_up' ? decision.reason : ('final_error' as const)

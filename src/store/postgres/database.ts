@@ -342,7 +342,8 @@ export class Database {
         this.#run(client, inSchema(VERSIONS, this.schema), [], 1),
       ).catch(ignore)
       const [found] = (versions ?? []) as readonly StoreVersions[]
-      return (found && (await this.refuseNewer(found).catch(newer => newer))) ?? this.explain(error)
+      const newer = found && (await this.refuseNewer(found).catch(newer => newer))
+      return newer ?? new StoreNotReadyError(this.name, `is not complete: ${messageOf(error)}`, { cause: error })
     }
     if (sqlState(error) !== LOCKED) return this.explain(error)
     const text = `SELECT ${this.schema}.lock_holder(NULL) AS answer`

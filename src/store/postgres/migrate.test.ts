@@ -274,7 +274,7 @@ describe('a store that a newer release migrates under a running worker', () => {
     const store = await openPostgres(url, { listen: false })
     const enqueue = (id: string) => store.enqueue([{ id, kind: 'k', payload: '1' }])
     await pool.query('ALTER FUNCTION redrive.enqueue_one RENAME TO gone')
-    await expect(enqueue('a')).rejects.toMatchObject({ code: 'store_refused' })
+    await expect(enqueue('a')).rejects.toMatchObject({ code: 'store_not_ready' })
     await pool.query('UPDATE redrive.schema_version SET version = 999, oldest = 999')
     await expect(enqueue('b')).rejects.toMatchObject({ code: 'store_newer' })
     await store.close()
