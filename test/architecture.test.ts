@@ -54,6 +54,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     'task',
     'pipeline',
     'calendar',
+    'schedule',
     'bus',
     'event',
     'document',

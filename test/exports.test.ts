@@ -76,12 +76,12 @@ const EXPORTS: Readonly<Record<string, string>> = {
     LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError OperationInterruptedError
     OperationNotFoundError OperationPlan OperationRecord Pruned Purged QueueBusyError RedrivePlan Redriven Refusal
     RegroupPreview ReprocessPlan Reprocessed RequeuePlan Requeued ResultFileError ResultLog RunReport RunView
-    ScheduleNotFoundError ScheduleView SeenGroups SlotView StoreFigures TaskCountView TaskExplanation TaskView
+    ScheduleNotFoundError SchedulePlan ScheduleView SeenGroups SlotView StoreFigures TaskCountView TaskExplanation TaskView
     Verification Why WorkerView YieldReport backfillSchedule cancelTasks closeBatch countTasks discardDeadLetters
     eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues findBatch findFailedQueue
     findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBatchTasks listBatches listBudgets
     listGroups listLanes listSchedules listTasks listWorkers messageView openResultLog operationOutcome
-    pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue previewRules
+    pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue planSchedule previewRules
     prioritizeTasks promoteTasks pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed removeSchedule
     reportRun reportYields reprocess requeueFailedQueue rescheduleTasks resumeSchedule runOperation runSchedule
     runView setRates setSchedule startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify

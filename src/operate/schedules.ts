@@ -14,10 +14,17 @@ import {
   type SlotEnd,
   type SlotRecord,
   type StartedRun,
+  scheduleEffect,
   type Timetable,
   type WorkerRecord,
 } from '../store/internal.js'
 import { isoOrNull } from './task-view.js'
+
+/** A slot to come, as plain JSON, with the local time that it is for. @inline */
+export interface NextSlotView {
+  readonly at: string
+  readonly local: string
+}
 
 /** A schedule as plain JSON. Times are ISO 8601 text in UTC. */
 export interface ScheduleView {
@@ -36,7 +43,7 @@ export interface ScheduleView {
   /** What follows when an earlier run has not finished. */
   readonly overlap: Overlap
   /** Its next slots, with the local time that each is for. Empty while it is paused. */
-  readonly next: readonly { readonly at: string; readonly local: string }[]
+  readonly next: readonly NextSlotView[]
   /** The slot that waits for an earlier run to end, with the local time that it is for, and that run. */
   readonly waiting: { readonly slot: string; readonly local: string; readonly behind: string | null } | null
   /** Who paused it, when and why. */
@@ -105,6 +112,35 @@ export async function findSchedule(
   const record = await known(store, name)
   const slots = await contractOf(store).schedules.lastSlots(name, last)
   return { ...(await scheduleView(record, await aroundOf(store), NEXT)), slots: slots.map(slotView) }
+}
+
+/** The effect that setting a schedule would have now. Nothing is changed. */
+export interface SchedulePlan {
+  /** Its name. */
+  readonly name: string
+  /**
+   * Whether it would be new, have other times or another task (`begin_anew`: runs that have not begun are skipped), differ in
+   * something else, or be as it was.
+   */
+  readonly effect: 'create' | 'begin_anew' | 'change' | 'none'
+  /** Its next slots then, though it be paused. */
+  readonly next: readonly NextSlotView[]
+  /** Whether it is paused, and stays so. */
+  readonly isPaused: boolean
+}
+
+/** Plans to create or change a schedule. Throws an `OptionError` if its times cannot be. */
+export async function planSchedule(store: Store, { spec }: { readonly spec: ScheduleSpec }): Promise<SchedulePlan> {
+  const { schedules } = contractOf(store)
+  const before = await schedules.get(spec.name)
+  const { now } = await schedules.next()
+  const table = (await loadTimetables())(spec)
+  return {
+    name: spec.name,
+    effect: scheduleEffect(before, spec),
+    next: nextSlots(table, Math.max(now, before?.cursor ?? now), NEXT),
+    isPaused: before?.paused !== undefined,
+  }
 }
 
 /** Creates or changes a schedule, made by `schedule()`. That holds until code declares something else than before. */
@@ -266,12 +302,8 @@ async function aroundOf(store: Store): Promise<Around> {
 async function scheduleView(record: ScheduleRecord, { now, workers }: Around, count: number): Promise<ScheduleView> {
   const { name, times, timeZone, task, catchUp, overlap, waiting, runs, paused, declared, generation, problem } = record
   const table = await timetableOf(record).catch(() => undefined)
-  const next: { at: string; local: string }[] = []
-  let slot = paused === undefined ? table?.next(Math.max(record.cursor, now)) : undefined
-  while (slot !== undefined && next.length < count) {
-    next.push({ at: new Date(slot).toISOString(), local: table?.localTime(slot) ?? '' })
-    slot = table?.next(slot)
-  }
+  const isNever = table === undefined || paused !== undefined
+  const next = isNever ? [] : nextSlots(table, Math.max(record.cursor, now), count)
   return {
     name,
     state: paused !== undefined ? 'paused' : record.dueAt === undefined ? 'over' : 'on',
@@ -303,6 +335,13 @@ async function scheduleView(record: ScheduleRecord, { now, workers }: Around, co
     generation,
     problem: problem === undefined ? null : { why: problem.why, since: new Date(problem.since).toISOString() },
   }
+}
+
+function nextSlots(table: Timetable, after: number, count: number): NextSlotView[] {
+  const next: NextSlotView[] = []
+  for (let slot = table.next(after); slot !== undefined && next.length < count; slot = table.next(slot))
+    next.push({ at: new Date(slot).toISOString(), local: table.localTime(slot) })
+  return next
 }
 
 function slotView({ slot, until, localTime, end, reason }: SlotRecord): SlotView {

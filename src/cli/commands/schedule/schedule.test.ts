@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type StoreFolder, storeFolder } from '../../../../test/store-folder.js'
 import { timetable } from '../../../calendar/internal.js'
@@ -34,6 +36,108 @@ it('lists schedules with their next slots, in 80 columns', async () => {
     { name: 'nightly', state: 'on', declared: { release: '1.4.0' }, paused: null },
     { name: 'often', state: 'paused', declared: null, next: [], paused: { who: 'ada', why: 'too often' } },
   ])
+})
+
+it('says in words when a schedule is due', async () => {
+  const zone = 'America/New_York'
+  const crons = { both: '0 8 1,15 * MON-FRI', daily: '@daily', nearest: '0 0 15W * *', seconds: '*/10 * * * * *' }
+  await folder.inStore(async store => {
+    for (const [name, cron] of Object.entries(crons))
+      await store.schedules.set(schedule(name, { cron, timeZone: zone, task: report }).spec, BY, timetable)
+  })
+  const words = async (name: string) => (await folder.redrive(['schedule', 'show', name])).lines()[2]?.trim()
+  expect(await words('nightly')).toBe('At 02:30, Europe/Berlin time')
+  const days = 'on day 1 and 15 of the month, Monday through Friday (either day is enough)'
+  expect(await words('both')).toBe(`At 08:00, ${days}, ${zone} time`)
+  expect(await words('daily')).toBe(`At 00:00, ${zone} time`)
+  expect(await words('nearest')).toBe(`At 00:00, on the weekday nearest day 15 of the month, ${zone} time`)
+  expect(await words('seconds')).toBe(`Every 10 seconds, ${zone} time`)
+  // An interval is said in words already.
+  expect(await words('often')).toBe('task      report')
+  const { lines } = await folder.redrive(['schedule', 'ls'], TERMINAL)
+  expect(lines()).toContain('  At 02:30, Europe/Berlin time')
+})
+
+it('creates a schedule, and changes what the flags say', async () => {
+  const definition = ['--every', '15m', '--kind', 'cleanup', '--payload', '{ "n": 12345678901234567890 }']
+  const rules = [
+    '--overlap',
+    'skip',
+    '--catch-up-within',
+    '2h',
+    '--end',
+    '2999-01-01',
+    '--key',
+    'eu',
+    '--priority',
+    '3',
+  ]
+  const plan = await folder.redrive(['schedule', 'set', 'clean', ...definition, ...rules, '--dry-run'])
+  expect(plan.out).toMatch(/^clean: it would be created\n {2}when +every 15m\n {2}next +\S+ \d\d:\d\d \(in .*\n/)
+  expect(await get('clean')).toBeUndefined()
+  const made = await folder.redrive(['schedule', 'set', 'clean', ...definition, ...rules, '--why', 'new'])
+  expect(made.err).toMatch(/^The schedule 'clean' was created\. Next: \S+ \d\d:\d\d \(in /)
+  const task = { kind: 'cleanup', key: 'eu', priority: 3, payload: '{"n":12345678901234567890}' }
+  const kept = { overlap: 'skip', catchUpWithinMs: 7_200_000, endAt: Date.parse('2999-01-01') }
+  expect(await get('clean')).toMatchObject({ generation: 1, times: { everyMs: 900_000 }, task, ...kept })
+
+  const rule = await folder.redrive(['schedule', 'set', 'clean', '--overlap', 'after', '--output', 'json', '--dry-run'])
+  expect(rule.json()).toMatchObject({ name: 'clean', effect: 'change', isPaused: false })
+  const cron = await folder.redrive(['schedule', 'set', 'clean', '--cron', '0 3 * * *', '--tz', 'Asia/Tokyo'])
+  expect(cron.err).toContain("The schedule 'clean' begins anew. Next: ")
+  const changed = { generation: 2, times: { cron: '0 3 * * *' }, timeZone: 'Asia/Tokyo', task, ...kept }
+  expect(await get('clean')).toMatchObject(changed)
+  const same = await folder.redrive(['schedule', 'set', 'clean', '--tz', 'Asia/Tokyo', '--dry-run', '--output', 'json'])
+  expect(same.json()).toMatchObject({ effect: 'none' })
+  await folder.redrive(['schedule', 'pause', 'clean'])
+  const paused = await folder.redrive(['schedule', 'set', 'clean', '--catch-up', 'skip', '--output', 'json'])
+  expect(paused).toMatchObject({ err: expect.stringContaining('It is paused, and stays so.') })
+  expect(paused.json()).toMatchObject({ state: 'paused', catchUp: 'skip', overlap: 'skip', generation: 2 })
+  const { out: audit } = await folder.redrive(['audit', 'tail', '--output', 'jsonl'])
+  const records = audit
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line))
+  expect(records.filter(({ schedule }) => schedule === 'clean')).toMatchObject([
+    { event_type: 'schedule_created', who: 'ada', why: 'new' },
+    { event_type: 'schedule_changed' },
+    { event_type: 'schedule_paused' },
+    { event_type: 'schedule_changed' },
+  ])
+})
+
+it('refuses to set what cannot be, and changes nothing', async () => {
+  const refused = async (...flags: string[]) => {
+    const { code, err } = await folder.redrive(['schedule', 'set', ...flags])
+    expect(code).toBe(2)
+    return err
+  }
+  expect(await refused('new', '--every', '1h')).toContain('pass the kind of its task: --kind')
+  expect(await refused('new', '--kind', 'k')).toContain("either a 'cron' expression or an interval")
+  expect(await refused('nightly', '--cron', '0 0 31 2 *')).toContain('it never occurs')
+  expect(await refused('nightly', '--tz', 'Europe/Atlantis')).toContain('Europe/Atlantis')
+  expect(await refused('nightly', '--every', '1h', '--cron', '@daily')).toContain('cannot be used with')
+  expect(await refused('nightly', '--payload', '{')).toContain('It must be JSON')
+  expect(await refused('nightly', '--start', 'tomorrow')).toContain('such as 2027-03-01T08:00Z')
+  expect(await refused('nightly', '--catch-up', 'all', '--overlap', 'skip')).toContain('lets only one of them run')
+  expect(await get('new')).toBeUndefined()
+  expect(await get('nightly')).toMatchObject({ generation: 1, times: { cron: '30 2 * * *' } })
+})
+
+it('checks the payload against the schema of its task', async () => {
+  writeFileSync(
+    join(folder.path, 'tasks.mjs'),
+    `import { defineTask } from '${new URL('../../../task/index.ts', import.meta.url)}'
+const validate = value => value?.to ? { value } : { issues: [{ message: 'has no recipient' }] }
+const payload = { '~standard': { version: 1, vendor: 'test', validate } }
+export const mail = defineTask('mail', { payload, handler: async () => {} })
+`,
+  )
+  const set = ['schedule', 'set', 'mails', '--every', '1h', '--kind', 'mail', '--tasks', 'tasks.mjs']
+  const refused = await folder.redrive([...set, '--payload', '{}'])
+  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('has no recipient') })
+  expect((await folder.redrive([...set, '--payload', '{"to":"ada"}'])).code).toBe(0)
+  expect((await get('mails'))?.task.payload).toBe('{"to":"ada"}')
 })
 
 it('shows the whole expression below where the table has no room for it', async () => {

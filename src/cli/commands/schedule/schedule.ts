@@ -9,7 +9,6 @@ import {
   resumeSchedule,
   runSchedule,
 } from '../../../operate/index.js'
-import { parseMoment } from '../../../time/index.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
@@ -17,8 +16,17 @@ import { writeOne, writeResult } from '../../terminal/output.js'
 import { quoted } from '../../terminal/visible.js'
 import { askFirst } from '../shared/ask-first.js'
 import { withStore } from '../shared/open-store.js'
-import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions, withPageOptions } from '../shared/options.js'
+import {
+  type CommonOptions,
+  moment,
+  nonEmpty,
+  wholeNumber,
+  withCommonOptions,
+  withPageOptions,
+} from '../shared/options.js'
 import { type PageOptions, printList } from '../shared/print-list.js'
+import { loadWords } from './in-words.js'
+import { addSet } from './set.js'
 import { backfillText, proofText, scheduleTable, scheduleText } from './text.js'
 
 interface ActOptions extends CommonOptions {
@@ -26,16 +34,17 @@ interface ActOptions extends CommonOptions {
 }
 
 interface BackfillFlags extends ActOptions {
-  readonly from: string
-  readonly to?: string
+  readonly from: number
+  readonly to?: number
   readonly dryRun?: boolean
   readonly yes?: boolean
 }
 
 /** Adds `redrive schedule`. */
 export function addSchedule(program: Command, context: CommandContext): void {
-  const schedule = program.command('schedule').description('List, show, pause and backfill schedules')
+  const schedule = program.command('schedule').description('List, show, set, pause and backfill schedules')
   addReads(schedule, context)
+  addSet(schedule, context)
   addActs(schedule, context)
   addBackfill(schedule, context)
 }
@@ -48,11 +57,11 @@ function addReads(schedule: Command, context: CommandContext): void {
     .action(async (options: CommonOptions & PageOptions) =>
       context.end(
         await withStore(options, environment, async store => {
-          const now = await store.now()
+          const [now, inWords] = await Promise.all([store.now(), loadWords()])
           return printList(console, options, {
             read: page => listSchedules(store, page),
             toJson: view => view,
-            toTable: (views, layout) => scheduleTable(views, console, now, layout),
+            toTable: (views, layout) => scheduleTable(views, console, now, layout, inWords),
             none: () => 'No schedules. Code declares them: new Worker(store, { tasks, schedules }).',
           })
         }),
@@ -69,8 +78,8 @@ function addReads(schedule: Command, context: CommandContext): void {
       context.end(
         await withStore(options, environment, async store => {
           const view = await findSchedule(store, name, { last: options.last })
-          const now = await store.now()
-          writeOne(console, options.output, view, () => scheduleText(view, console, now))
+          const [now, inWords] = await Promise.all([store.now(), loadWords()])
+          writeOne(console, options.output, view, () => scheduleText(view, console, now, inWords))
           return ExitCode.done
         }),
       ),
@@ -165,8 +174,8 @@ function addBackfill(schedule: Command, context: CommandContext): void {
     .command('backfill')
     .description('Run slots of the past that have not run')
     .argument('<name>', 'Name of the schedule')
-    .requiredOption('--from <time>', 'From this time on, such as 2027-03-01 or 2027-03-01T08:00Z', nonEmpty)
-    .option('--to <time>', 'Before this time; default: now', nonEmpty)
+    .requiredOption('--from <time>', 'From this time on, such as 2027-03-01 or 2027-03-01T08:00Z', moment)
+    .option('--to <time>', 'Before this time; default: now', moment)
     .option('--why <text>', 'Reason, for the record', nonEmpty)
     .option('--dry-run', 'Show what would run, and change nothing')
     .option('--yes', 'Do not ask')
@@ -188,9 +197,8 @@ function runBackfill(
   name: string,
   options: BackfillFlags,
 ): Promise<ExitCode> {
-  const from = timeOf('--from', options.from)
   return withStore(options, environment, async store => {
-    const range = { from, to: options.to === undefined ? await store.now() : timeOf('--to', options.to) }
+    const range = { from: options.from, to: options.to ?? (await store.now()) }
     const plan = await planBackfill(store, name, range)
     const count = plan.slots.length
     if (options.dryRun || count === 0) {
@@ -206,11 +214,4 @@ function runBackfill(
     console.say(`${started.length} started, ${plan.haveRun} had run before.`)
     return ExitCode.done
   })
-}
-
-function timeOf(flag: string, text: string): number {
-  const at = parseMoment(text)
-  if (at === undefined)
-    throw new UsageError(`${flag} must be a date or a time with its zone, such as 2027-03-01T08:00Z.`)
-  return at
 }

@@ -1,10 +1,11 @@
 import type { ChangeDay } from '../../../calendar/internal.js'
-import type { BackfillPlan, ScheduleView, SlotView } from '../../../operate/index.js'
+import type { BackfillPlan, SchedulePlan, ScheduleView, SlotView } from '../../../operate/index.js'
 import { formatDuration } from '../../../policy/index.js'
 import type { Console } from '../../terminal/console.js'
 import { type Layout, NAME_WIDTH, paragraph, table } from '../../terminal/table.js'
 import { moment, relative, timestamp } from '../../terminal/times.js'
-import { visible } from '../../terminal/visible.js'
+import { quoted, visible } from '../../terminal/visible.js'
+import type { InWords } from './in-words.js'
 
 const COLUMNS = [
   { title: 'NAME', minWidth: NAME_WIDTH, isName: true },
@@ -14,26 +15,33 @@ const COLUMNS = [
   { title: 'TASK', minWidth: NAME_WIDTH, isMinor: true },
 ]
 
-/** Schedules as a table, with the reason for a pause on a line of its own. */
+/** Schedules as a table, each with its times in words and what there is to note below it. */
 export function scheduleTable(
   schedules: readonly ScheduleView[],
   { width, paint }: Console,
   now: number,
   layout: Layout,
+  inWords: InWords,
 ): string {
   const rows = schedules.map(schedule => ({
     cells: [schedule.name, schedule.state, whenText(schedule), nextText(schedule, now), schedule.task.kind],
     paints: [undefined, schedule.state === 'on' ? undefined : paint.yellow],
-    details: notesOf(schedule, now).flatMap(text => paragraph(text, { width, indent: '  ' })),
+    details: [inWords(schedule) ?? [], ...notesOf(schedule, now)]
+      .flat()
+      .flatMap(text => paragraph(text, { width, indent: '  ' })),
   }))
   return table(COLUMNS, rows, { width, paint, layout })
 }
+
+/** The column of the facts of a schedule. */
+const INDENT = '            '
 
 /** A schedule with its next slots and the ends of its last ones. */
 export function scheduleText(
   schedule: ScheduleView & { readonly slots: readonly SlotView[] },
   { width }: Pick<Console, 'width'>,
   now: number,
+  inWords: InWords,
 ): string {
   const { name, state, task, catchUp, overlap, generation, declared, next, slots } = schedule
   const source =
@@ -42,21 +50,20 @@ export function scheduleText(
       : `declared by ${declared.release === null ? 'code' : `release ${declared.release}`}`
   const facts = [
     `${name}: ${state}`,
-    `  when      ${whenText(schedule)}`,
+    ...timesText(schedule, width, inWords),
     `  task      ${task.kind}`,
     ...(task.payload === 'null' ? [] : [`  payload   ${task.payload}`]),
     `  rules     catch up: ${catchUp}, overlap: ${overlap}`,
     `  source    ${source}${declared === null ? '' : ` at ${timestamp(declared.at)}`}, generation ${generation}`,
-    ...next.map(({ at, local }, n) => `  ${n === 0 ? 'next' : '    '}      ${localText(local)} (${relative(at, now)})`),
+    ...nextLines(next, now),
     ...notesOf(schedule, now).flatMap(text => paragraph(text, { width, indent: '  ' })),
   ]
   if (slots.length === 0) return [...facts, '  no slot has ended yet'].map(visible).join('\n')
   const marks = slots.map(({ end }) => MARKS[end]).join('')
-  const indent = '            '
   return [
     ...facts.map(visible),
-    ...paragraph(marks, { width, indent }).map((line, n) => (n === 0 ? `  last${line.slice(6)}` : line)),
-    `${indent}${legend(slots)}`,
+    ...paragraph(marks, { width, indent: INDENT }).map((line, n) => (n === 0 ? `  last${line.slice(6)}` : line)),
+    `${INDENT}${legend(slots)}`,
     ...reasons(slots).flatMap(text =>
       paragraph(text, { width: width - 2, indent: '    ' }).map((line, n) => (n === 0 ? line : `  ${line}`)),
     ),
@@ -113,7 +120,55 @@ export function backfillText({ slots, haveRun }: BackfillPlan): string {
   return [`${count} would run, ${haveRun} had run before.`, ...lines].map(visible).join('\n')
 }
 
-function whenText({ times, timeZone }: ScheduleView): string {
+const EFFECTS: Readonly<Record<SchedulePlan['effect'], readonly [would: string, did: string]>> = {
+  create: ['would be created', 'was created'],
+  begin_anew: ['would begin anew, and runs that have not begun would be skipped', 'begins anew'],
+  change: ['would be changed', 'was changed'],
+  none: ['would stay as it is', 'is as it was'],
+}
+
+/** What setting a schedule would do, and its next slots then. */
+export function planText(
+  { name, effect, next, isPaused }: SchedulePlan,
+  spec: Pick<ScheduleView, 'times' | 'timeZone'>,
+  { width }: Pick<Console, 'width'>,
+  now: number,
+  inWords: InWords,
+): string {
+  const [would] = EFFECTS[effect]
+  const lines = [
+    ...paragraph(`${name}: it ${would}`, { width, indent: '' }),
+    ...timesText(spec, width, inWords),
+    ...nextLines(next, now),
+    ...(isPaused ? ['  It is paused, and stays so.'] : []),
+  ]
+  return lines.map(visible).join('\n')
+}
+
+/** What setting a schedule did, and its next slot. */
+export function setText({ name, effect, next: [first], isPaused }: SchedulePlan, now: number): string {
+  const [, did] = EFFECTS[effect]
+  const what = `The schedule ${quoted(name)} ${did}.`
+  if (isPaused) return `${what} It is paused, and stays so.`
+  return first === undefined ? what : `${what} Next: ${localText(first.local)} (${relative(first.at, now)}).`
+}
+
+/** When a schedule is due: as it was written, and in words below. */
+function timesText(schedule: Pick<ScheduleView, 'times' | 'timeZone'>, width: number, inWords: InWords): string[] {
+  const words = inWords(schedule)
+  return [
+    `  when      ${whenText(schedule)}`,
+    ...(words === undefined ? [] : paragraph(words, { width, indent: INDENT })),
+  ]
+}
+
+function nextLines(next: ScheduleView['next'], now: number): string[] {
+  return next.map(
+    ({ at, local }, n) => `  ${n === 0 ? 'next' : '    '}      ${localText(local)} (${relative(at, now)})`,
+  )
+}
+
+function whenText({ times, timeZone }: Pick<ScheduleView, 'times' | 'timeZone'>): string {
   return 'cron' in times ? `${times.cron} ${timeZone}` : `every ${formatDuration(times.everyMs)}`
 }
 

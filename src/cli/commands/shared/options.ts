@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { formatDuration, parseDuration } from '../../../policy/index.js'
+import { parseMoment } from '../../../time/index.js'
 import { OUTPUT_FORMATS, type OutputFormat } from '../../terminal/output.js'
 import { DEFAULT_STORE, type StoreOptions } from './open-store.js'
 import type { PageOptions } from './print-list.js'
@@ -97,6 +98,20 @@ export function duration(min: number, max = Infinity): (text: string) => number 
     if (ms > max) throw new InvalidArgumentError(`It must be at most ${formatDuration(max)}.`)
     return ms
   }
+}
+
+/** Parses a time into milliseconds since the epoch. */
+export function moment(text: string): number {
+  const at = parseMoment(text)
+  if (at !== undefined) return at
+  throw new InvalidArgumentError('It must be a date or a time with its zone, such as 2027-03-01T08:00Z.')
+}
+
+/** Parses a number. */
+export function number(text: string): number {
+  const value = text.trim() === '' ? Number.NaN : Number(text)
+  if (!Number.isFinite(value)) throw new InvalidArgumentError('It must be a number.')
+  return value
 }
 
 const SECONDS = { s: 1, m: 60, h: 3600 } as const

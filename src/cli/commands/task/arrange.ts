@@ -1,8 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { type LetterSelection, planOperation, startOperation } from '../../../operate/index.js'
 import { actOnMany } from '../../../operate/internal.js'
 import { type ArrangingAct, MOVED, type StoreContract } from '../../../store/internal.js'
-import { parseMoment } from '../../../time/index.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
 import { writeResult } from '../../terminal/output.js'
@@ -14,7 +13,9 @@ import { withStore } from '../shared/open-store.js'
 import {
   type CommonOptions,
   duration,
+  moment,
   nonEmpty,
+  number,
   rate,
   wholeNumber,
   withCommonOptions,
@@ -117,18 +118,6 @@ function withArrangeOptions(command: Command, done: string): Command {
     .option('--detach', 'Return at once; the live workers carry it out')
     .option('--dry-run', `Say how many tasks would be ${done}, and change none`)
     .option('-y, --yes', 'Skip the confirmation prompt, which a filter and --all have')
-}
-
-function moment(text: string): number {
-  const at = parseMoment(text)
-  if (at !== undefined) return at
-  throw new InvalidArgumentError('It must be a date or a time with its zone, such as 2027-03-01T08:00Z.')
-}
-
-function number(text: string): number {
-  const value = text.trim() === '' ? Number.NaN : Number(text)
-  if (!Number.isFinite(value)) throw new InvalidArgumentError('It must be a number.')
-  return value
 }
 
 async function arrangeSelected(

@@ -135,7 +135,7 @@ function redactedHint(text: string): string {
 }
 
 /** Payloads are kept without needless spaces, and with their numbers as they were written. */
-function jsonText(text: string): string {
+export function jsonText(text: string): string {
   try {
     JSON.parse(text)
     return compactJson(text)

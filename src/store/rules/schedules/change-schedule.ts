@@ -115,6 +115,18 @@ function unsettled(
     : [{ ...slotRecord(state, timetable, earlier.slot, end, now), until: earlier.until }, ...records]
 }
 
+/** What a definition would do to the schedule with its name. */
+export function scheduleEffect(
+  before: ScheduleSpec | undefined,
+  spec: ScheduleSpec,
+): 'create' | 'begin_anew' | 'change' | 'none' {
+  if (before === undefined) return 'create'
+  if (workOf(before) !== workOf(spec)) return 'begin_anew'
+  const isSame = ([field, value]: [string, unknown]) =>
+    canonicalJson({ value }) === canonicalJson({ value: Reflect.get(before, field) })
+  return Object.entries(spec).every(isSame) ? 'none' : 'change'
+}
+
 /** What makes a generation, as text. */
 function workOf({ times, timeZone, startAt, task: { kind, category, key, payload } }: ScheduleSpec): string {
   return canonicalJson({
