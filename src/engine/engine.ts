@@ -42,7 +42,10 @@ import { WorkerNews } from './worker-news.js'
 
 /** Settings of a worker, but for its work. */
 export interface EngineSettings {
-  /** How many tasks it runs at once. Default 10. The stages of pipelines have a concurrency of their own. */
+  /**
+   * How many tasks it runs at once. Default 10. The stages of pipelines have a concurrency of their own, and so have tasks
+   * that are called together.
+   */
   readonly concurrency?: number | undefined
   /**
    * Slots of `concurrency` that only tasks of a kind may use, such as `{ 'send-email': 2 }`: however many tasks of other
@@ -100,8 +103,9 @@ const MAX_OVERRUNS = 100
  *   that is running has ended; then that task runs alone.
  * - **stopping**: it claims nothing any more. Running tasks may end within the grace period; the rest is handed back.
  *
- * Plain tasks share one number of places, and run as soon as they are claimed. Each stage of a pipeline has places of its
- * own, some of them for items that wait in this process for their turn: `StageFlow` moves those.
+ * Most tasks share one number of places, and run as soon as they are claimed. Each stage of a pipeline has places of its
+ * own, and so have tasks that are called together. Some of those are for work that waits in this process for its turn:
+ * `StageFlow` moves it.
  *
  * Settlements are written in batches, together with the next claim, so that both share a transaction.
  */
@@ -172,7 +176,7 @@ export class Engine {
       },
       onSettled: () => {
         // Once everything is on record, a run or a drain may be over: see whether there is more to claim.
-        const mayBeOver = this.#drain !== undefined || this.#rooms.stages.length > 0
+        const mayBeOver = this.#drain !== undefined || this.#rooms.pipelines.size > 0
         if (this.#isBehind || (mayBeOver && this.#isIdle)) this.#bell.ring()
         this.runs.batchSettled()
         this.#batches.allSettled()
@@ -266,7 +270,7 @@ export class Engine {
     await this.#expiry.declare()
     if (this.#ending.hasBegun) throw this.#isStopped()
     this.#pulse.start()
-    if (this.#rooms.stages.length > 0) this.runs.start()
+    if (this.#rooms.pipelines.size > 0) this.runs.start()
     this.#janitor.start()
     if (this.#drain !== undefined) await this.#schedules.fired()
     this.#looping = this.#loop()
@@ -329,7 +333,7 @@ export class Engine {
   }
 
   get #isIdle(): boolean {
-    return this.#attempts.size === 0 && this.#rooms.areStagesEmpty
+    return this.#attempts.size === 0 && this.#rooms.areOwnEmpty
   }
 
   /** Set if it runs only what is due, and holds nothing. */
@@ -365,9 +369,9 @@ export class Engine {
     const { id, token, isUndecided } = task
     // It was stopped while it waited for the answer to its claim.
     if (this.#ending.hasBegun && !isUndecided) return this.#add({ id, token, outcome: { type: 'released' } })
-    const stage = this.#rooms.stage(task.kind, task.category)
-    if (stage === undefined) this.#run(task, this.#rooms.plainKind(task), claim)
-    else this.#flow.enter(stage, task, claim)
+    const room = this.#rooms.ownRoom(task)
+    if (room === undefined) this.#run(task, this.#rooms.sharedKind(task), claim)
+    else this.#flow.enter(room, task, claim)
   }
 
   #run(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes): void {
@@ -379,8 +383,8 @@ export class Engine {
   #settle(attempt: TaskAttempt, settlement: Settlement): void {
     this.#attempts.delete(attempt)
     this.#drain?.settled(attempt.task, settlement.outcome)
-    const stage = this.#rooms.stage(attempt.task.kind, attempt.task.category)
-    this.#add(stage === undefined ? settlement : this.#flow.leave(stage, attempt.task, settlement))
+    const room = this.#rooms.ownRoom(attempt.task)
+    this.#add(room === undefined ? settlement : this.#flow.leave(room, attempt.task, settlement))
   }
 
   #add(settlement: Settlement): void {

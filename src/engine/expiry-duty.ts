@@ -43,7 +43,7 @@ export class ExpiryDuty implements Duty {
   async declare(): Promise<void> {
     const kinds = this.#kinds.map(({ kind, stage, policy, policyHash, onDead, bury }) => {
       const isMortal = policy.ttl !== undefined && bury === undefined
-      return { kind, category: stage?.name, policy: isMortal ? policyHash : undefined, onDead }
+      return { kind, category: stage, policy: isMortal ? policyHash : undefined, onDead }
     })
     if (kinds.length > 0) await this.#store.lifetimes.declare(kinds)
   }

@@ -21,6 +21,8 @@ export { LeaseLostError, StepError, StepFailedError, TaskCancelledError, WorkerS
 export { isLostGroup, plannedMoves } from './grouping/planned-moves.js'
 export { regroup } from './grouping/regroup.js'
 export type { RetentionOptions } from './janitor.js'
+export type { JointCall } from './joint/joint-call.js'
+export { JointCalls } from './joint/joint-calls.js'
 export { driveOperation } from './operations/drive-operation.js'
 export { fixWait } from './operations/fix-wait.js'
 export { DOCUMENT_KIND, EVENT_KIND } from './operations/made-payload.js'

@@ -2,16 +2,18 @@ import { OptionError } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { Lane } from '../store/index.js'
 import { pipelineOf, type Room } from '../store/internal.js'
-import { StageRoom } from './stage-room.js'
-import type { StagePlaces, WorkKind } from './work-kind.js'
+import { OwnRoom } from './own-room.js'
+import type { WorkKind } from './work-kind.js'
 
-/** The places of a worker: one room that all plain tasks share, and one for each stage of a pipeline. */
+/** The places of a worker: one room that plain tasks share, and one for each kind of work that has places of its own. */
 export class Rooms {
-  /** The stages, later ones first: items that are nearly done go before those that have just begun. */
-  readonly stages: readonly StageRoom[]
-  readonly #plain: ReadonlyMap<string, WorkKind>
-  /** The stages by kind, then by name. */
-  readonly #byKind = new Map<string, Map<string, StageRoom>>()
+  /** The rooms of one kind each. Of stages, later ones first: items that are nearly done go before those that have just begun. */
+  readonly own: readonly OwnRoom[]
+  /** The pipelines whose stages it has. */
+  readonly pipelines: ReadonlySet<string>
+  readonly #shared: ReadonlyMap<string, WorkKind>
+  /** The rooms of one kind each, by its kind in the store, then by stage. */
+  readonly #byKind = new Map<string, Map<string | undefined, OwnRoom>>()
   readonly #concurrency: number
   readonly #categories: readonly string[] | undefined
   /** The slots that plain tasks of a kind have to themselves. */
@@ -23,58 +25,58 @@ export class Rooms {
     categories: readonly string[] | undefined,
     reserve: Readonly<Record<string, number>> = {},
   ) {
-    const isWanted = ({ stage }: WorkKind) => stage === undefined || categories?.includes(stage.name) !== false
+    const isWanted = ({ stage }: WorkKind) => stage === undefined || categories?.includes(stage) !== false
     const wanted = kinds.filter(isWanted)
-    const isFirst = ({ kind }: WorkKind, stage: StagePlaces) => kinds.find(each => each.kind === kind)?.stage === stage
-    this.stages = wanted
-      .flatMap(kind => (kind.stage === undefined ? [] : [new StageRoom(kind, kind.stage, isFirst(kind, kind.stage))]))
+    const names = wanted.map(nameOf)
+    if (new Set(names).size < names.length) throw new OptionError('tasks', twice(names))
+    const isFirst = ({ kind, stage }: WorkKind) => kinds.find(each => each.kind === kind)?.stage === stage
+    this.own = wanted
+      .flatMap(kind => (kind.places === undefined ? [] : [new OwnRoom(kind, kind.places, isFirst(kind))]))
       .reverse()
-    for (const room of this.stages) this.#addStage(room)
-    this.#plain = new Map(wanted.filter(({ stage }) => stage === undefined).map(kind => [kind.kind, kind]))
-    const different = [...this.#byKind.values()].reduce((sum, rooms) => sum + rooms.size, this.#plain.size)
-    if (different < wanted.length) throw new OptionError('tasks', twice(wanted))
-    this.#concurrency = this.#plain.size === 0 && this.stages.length > 0 ? 0 : concurrency
+    for (const room of this.own) this.#add(room)
+    this.pipelines = new Set(wanted.filter(({ stage }) => stage !== undefined).map(pipelineOf))
+    this.#shared = new Map(wanted.filter(({ places }) => places === undefined).map(kind => [kind.kind, kind]))
+    this.#concurrency = this.#shared.size === 0 && this.own.length > 0 ? 0 : concurrency
     this.#categories = categories
     this.#reserve = new Map(Object.entries(reserve))
-    checkReserve(this.#reserve, new Set(this.#plain.keys()), concurrency)
+    checkReserve(this.#reserve, wanted, concurrency)
   }
 
   /**
-   * The number of ended attempts that are not on record yet, above which a worker claims no more. Plain tasks have two for each slot: one batch is
+   * The number of ended attempts that are not on record yet, above which a worker claims no more. Tasks have two for each slot: one batch is
    * written while the next collects. Items have one: of more, the places of their next stage could not keep all, and all
    * that come later would have to wait behind the rest.
    */
   get maxUnsettled(): number {
-    return this.stages.reduce((sum, { slots }) => sum + slots, 2 * this.#concurrency)
+    return this.own.reduce(
+      (sum, { stage, slots }) => sum + (stage === undefined ? 2 * slots : slots),
+      2 * this.#concurrency,
+    )
   }
 
-  /** Whether no stage has an item, or is to get one. */
-  get areStagesEmpty(): boolean {
-    return this.stages.every(({ isEmpty }) => isEmpty)
-  }
-
-  /** The pipelines that its stages belong to. */
-  get pipelines(): ReadonlySet<string> {
-    return new Set(this.stages.map(({ kind }) => pipelineOf(kind)))
+  /** Whether no room of one kind has a task, or is to get one. */
+  get areOwnEmpty(): boolean {
+    return this.own.every(({ isEmpty }) => isEmpty)
   }
 
   get kinds(): readonly WorkKind[] {
-    return [...this.#plain.values(), ...this.stages.map(({ kind }) => kind)]
+    return [...this.#shared.values(), ...this.own.map(({ kind }) => kind)]
   }
 
-  /** The room of a stage; `undefined` for plain tasks. */
-  stage(kind: string, category: string): StageRoom | undefined {
-    return this.#byKind.get(kind)?.get(category)
+  /** The room of one kind that a task belongs to; `undefined` if its kind shares the places of the worker. */
+  ownRoom({ kind, category }: Pick<Lane, 'kind' | 'category'>): OwnRoom | undefined {
+    const rooms = this.#byKind.get(kind)
+    return rooms?.get(category) ?? rooms?.get(undefined)
   }
 
-  #addStage(room: StageRoom): void {
-    const rooms = this.#byKind.get(room.kind.kind) ?? new Map<string, StageRoom>()
-    this.#byKind.set(room.kind.kind, rooms.set(room.name, room))
+  #add(room: OwnRoom): void {
+    const rooms = this.#byKind.get(room.kind.kind) ?? new Map<string | undefined, OwnRoom>()
+    this.#byKind.set(room.kind.kind, rooms.set(room.stage, room))
   }
 
-  /** The kind of a plain task. */
-  plainKind(task: Lane): WorkKind {
-    const kind = this.#plain.get(task.kind)
+  /** The kind of a task that shares the places of the worker. */
+  sharedKind(task: Lane): WorkKind {
+    const kind = this.#shared.get(task.kind)
     if (kind !== undefined) return kind
     throw new Error(`The store gave out a task of kind '${task.kind}', which was not asked for.`)
   }
@@ -88,22 +90,23 @@ export class Rooms {
     runningOf: (kind: string) => number,
   ): { readonly rooms: readonly Room[]; readonly limit: number } {
     const rooms: Room[] = []
-    let [limit, plainRunning] = [0, running]
-    for (const { kind, name, places, running: inStage } of this.stages) {
-      plainRunning -= inStage
+    let [limit, sharedRunning] = [0, running]
+    for (const { kind, stage, places, running: inRoom } of this.own) {
+      sharedRunning -= inRoom
       limit += places
-      if (places > 0) rooms.push({ kinds: [kind.kind], categories: [name], limit: places })
+      const categories = stage === undefined ? this.#categories : [stage]
+      if (places > 0) rooms.push({ kinds: [kind.kind], categories, limit: places })
     }
-    const plain = Math.max(0, this.#concurrency - plainRunning)
-    let shared = plain
+    const free = Math.max(0, this.#concurrency - sharedRunning)
+    let shared = free
     for (const [kind, slots] of this.#reserve) {
       const own = Math.min(slots - runningOf(kind), shared)
       if (own <= 0) continue
       shared -= own
       rooms.push({ kinds: [kind], categories: this.#categories, limit: own })
     }
-    if (shared > 0) rooms.push({ kinds: [...this.#plain.keys()], categories: this.#categories, limit: shared })
-    return { rooms, limit: limit + plain }
+    if (shared > 0) rooms.push({ kinds: [...this.#shared.keys()], categories: this.#categories, limit: shared })
+    return { rooms, limit: limit + free }
   }
 
   /** Whether a claim filled the slots that a kind has to itself, so that more of its tasks may run in the others. */
@@ -115,10 +118,16 @@ export class Rooms {
   }
 }
 
-function checkReserve(reserve: ReadonlyMap<string, number>, kinds: ReadonlySet<string>, concurrency: number): void {
+function checkReserve(reserve: ReadonlyMap<string, number>, kinds: readonly WorkKind[], concurrency: number): void {
+  const tasks = new Map(kinds.filter(({ stage }) => stage === undefined).map(kind => [kind.kind, kind]))
   let sum = 0
   for (const [kind, slots] of reserve) {
-    if (!kinds.has(kind))
+    const task = tasks.get(kind)
+    if (task?.places !== undefined) {
+      const problem = `'reserve' names the kind ${quoted(kind)}, which has slots of its own: 'together' says how many.`
+      throw new OptionError('reserve', `${problem} Leave it out.`)
+    }
+    if (task === undefined)
       throw new OptionError('reserve', `'reserve' names the kind ${quoted(kind)}, which is no task of this worker.`)
     if (!(Number.isInteger(slots) && slots >= 1))
       throw new OptionError('reserve', `'reserve' of ${quoted(kind)} must be a whole number, 1 or more, got ${slots}.`)
@@ -126,16 +135,15 @@ function checkReserve(reserve: ReadonlyMap<string, number>, kinds: ReadonlySet<s
   }
   if (sum > concurrency)
     throw new OptionError('reserve', `'reserve' asks for ${sum} slots, but 'concurrency' is ${concurrency}.`)
-  const starved = [...kinds].find(kind => !reserve.has(kind))
+  const starved = [...tasks.values()].find(({ kind, places }) => places === undefined && !reserve.has(kind))?.kind
   if (sum === concurrency && starved !== undefined)
     throw new OptionError('reserve', `'reserve' leaves no slot for tasks of the kind ${quoted(starved)}.`)
 }
 
-function laneName(kind: string, stage: string): string {
-  return `${kind}/${stage}`
+function nameOf({ kind, stage }: WorkKind): string {
+  return stage === undefined ? kind : `${kind}/${stage}`
 }
 
-function twice(kinds: readonly WorkKind[]): string {
-  const names = kinds.map(({ kind, stage }) => (stage === undefined ? kind : laneName(kind, stage.name)))
+function twice(names: readonly string[]): string {
   return `Two of the tasks have the kind '${names.find((name, index) => names.indexOf(name) !== index)}'.`
 }

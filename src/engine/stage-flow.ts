@@ -1,5 +1,6 @@
 import {
   type ClaimedTask,
+  isSameLane,
   itemKind,
   type Outcome,
   ownValue,
@@ -7,9 +8,9 @@ import {
   type Settled,
   type Settlement,
 } from '../store/internal.js'
+import type { BufferedTask, OwnRoom } from './own-room.js'
 import type { Rooms } from './rooms.js'
 import type { RunKeeper } from './run-keeper.js'
-import type { BufferedItem, StageRoom } from './stage-room.js'
 import type { ClaimTimes } from './task-attempt.js'
 import type { WorkKind } from './work-kind.js'
 
@@ -23,11 +24,11 @@ export interface FlowEngine {
   monotonic(): number
 }
 
-/** An item whose settlement is on its way, and the stage that it may be kept for. */
+/** A task whose settlement is on its way, and the stage that it may be kept for as an item. */
 interface Leaving {
-  readonly room: StageRoom
+  readonly room: OwnRoom
   readonly task: ClaimedTask
-  readonly next: StageRoom | undefined
+  readonly next: OwnRoom | undefined
   /** Whether it keeps its stage held after a rate limit, and a place at the next stage. Not while it waits for a lock. */
   isAwaited: boolean
 }
@@ -37,7 +38,7 @@ type Advanced = Extract<Outcome, { readonly type: 'advanced' }>
 /**
  * Moves items through the stages in this process. An item that the worker has runs as soon as its stage has a slot. When
  * its stage has succeeded, that is settled first; if the store lets the worker keep the item, it goes on from here, and
- * else it waits in the store, for any worker.
+ * else it waits in the store, for any worker. Tasks that are called together pass as if their kind had one stage.
  */
 export class StageFlow {
   readonly #rooms: Rooms
@@ -51,21 +52,21 @@ export class StageFlow {
     this.#engine = engine
   }
 
-  /** Starts an item that the worker has, or lets it wait for a slot. A loss is decided on at once: nothing runs for that. */
-  enter(room: StageRoom, task: ClaimedTask, claim: ClaimTimes): void {
+  /** Starts a task that the worker has, or lets it wait for a slot. A loss is decided on at once: nothing runs for that. */
+  enter(room: OwnRoom, task: ClaimedTask, claim: ClaimTimes): void {
     if (task.isUndecided) return this.#run(room, { task, claim })
     if (room.isHeld) return this.#release([{ task }])
     room.add({ task, claim })
     this.#fill(room)
   }
 
-  /** An attempt of a stage has ended. Returns its settlement, which asks to keep the item if there is a place for it. */
-  leave(room: StageRoom, task: ClaimedTask, settlement: Settlement): Settlement {
+  /** An attempt has ended. Returns its settlement, which asks to keep an item if there is a place for it. */
+  leave(room: OwnRoom, task: ClaimedTask, settlement: Settlement): Settlement {
     room.running--
     const { outcome, attempt } = settlement
     if (attempt !== undefined) room.ended(attempt.endedAt - attempt.startedAt)
-    if (outcome.type === 'deferred') this.#hold(room)
-    else this.#fill(room)
+    if (outcome.type === 'deferred') this.#hold(room, task)
+    if (!room.isHeld) this.#fill(room)
     if (outcome.type !== 'advanced') {
       this.#leaving.set(settlement, { room, task, next: undefined, isAwaited: true })
       return settlement
@@ -91,10 +92,10 @@ export class StageFlow {
     const leaving = this.#leaving.get(settlement)
     if (leaving === undefined) return
     this.#leaving.delete(settlement)
-    const { task, next, isAwaited } = leaving
+    const { room, task, next, isAwaited } = leaving
     stopAwaiting(leaving, settlement)
     const { outcome } = settlement
-    this.#runs.settled(task.key, outcome)
+    if (room.stage !== undefined) this.#runs.settled(task.key, outcome)
     if (answer.isStopped) this.release(task.key)
     if (next === undefined || answer.result !== 'kept' || outcome.type !== 'advanced') return
     const kept = advancedTask(task, outcome, answer)
@@ -104,15 +105,15 @@ export class StageFlow {
     else this.#release([{ task: kept }])
   }
 
-  /** Hands back the items that wait for a slot, or those of one run. */
+  /** Hands back the tasks that wait for a slot, or the items of one run. */
   release(run?: string): void {
-    for (const room of this.#rooms.stages)
-      this.#release(room.remove(({ task }) => run === undefined || task.key === run))
+    for (const room of this.#rooms.own)
+      this.#release(room.remove(({ task }) => run === undefined || (room.stage !== undefined && task.key === run)))
   }
 
-  /** Ends the items with these tokens that wait for a slot. */
+  /** Ends the tasks with these tokens that wait for a slot. */
   cancel(tokens: readonly string[]): void {
-    for (const room of this.#rooms.stages) {
+    for (const room of this.#rooms.own) {
       for (const { task } of room.remove(({ task: { token } }) => tokens.includes(token)))
         this.#engine.settle({ id: task.id, token: task.token, outcome: { type: 'cancelled' } })
     }
@@ -121,39 +122,40 @@ export class StageFlow {
   /** Follows the settings of a run: nothing of it starts while it is paused, and stages run as many items as it says. */
   follow(run: RunRecord): void {
     if (!isGoingOn(run)) this.release(run.id)
-    for (const room of this.#rooms.stages) {
-      room.resize(slotsOf(room, this.#runs.records))
+    for (const room of this.#rooms.own) {
+      if (room.stage === undefined) continue
+      room.resize(slotsOf(room, room.stage, this.#runs.records))
       this.#fill(room)
     }
   }
 
   /** The room of a stage, if it has a place for one more item and this worker runs it at all. */
-  #placeAt(kind: string, stage: string): StageRoom | undefined {
-    const room = this.#rooms.stage(kind, stage)
+  #placeAt(kind: string, stage: string): OwnRoom | undefined {
+    const room = this.#rooms.ownRoom({ kind, category: stage })
     return room !== undefined && room.places > 0 && this.#engine.isOpen() ? room : undefined
   }
 
-  /** A rate limit holds the stage: items that have not started go back, at no cost. */
-  #hold(room: StageRoom): void {
-    room.isHeld = true
-    this.#release(room.remove())
+  /** A rate limit holds the stage, or the lane of a task: what has not started there goes back, at no cost. */
+  #hold(room: OwnRoom, task: ClaimedTask): void {
+    room.isHeld = room.stage !== undefined
+    this.#release(room.remove(other => room.isHeld || isSameLane(other.task, task)))
   }
 
-  #fill(room: StageRoom): void {
+  #fill(room: OwnRoom): void {
     if (room.isFilling) return
     room.isFilling = true
     for (let item = room.next(); item !== undefined; item = room.next()) this.#run(room, item)
     room.isFilling = false
   }
 
-  #run(room: StageRoom, { task, claim }: BufferedItem): void {
+  #run(room: OwnRoom, { task, claim }: BufferedTask): void {
     room.running++
     // Its attempt begins now, however long ago it was claimed.
     const waitedMs = Math.round(this.#engine.monotonic() - claim.sentAt)
     this.#engine.run(task, room.kind, { now: claim.now + waitedMs, sentAt: claim.sentAt + waitedMs })
   }
 
-  #release(items: readonly Pick<BufferedItem, 'task'>[]): void {
+  #release(items: readonly Pick<BufferedTask, 'task'>[]): void {
     for (const { task } of items) this.#engine.settle({ id: task.id, token: task.token, outcome: { type: 'released' } })
   }
 }
@@ -172,10 +174,10 @@ function isGoingOn({ status }: RunRecord): boolean {
 }
 
 /** The smallest number that a run asks for whose items start; otherwise the stage's own. */
-function slotsOf({ name, kind }: StageRoom, runs: readonly RunRecord[]): number | undefined {
+function slotsOf({ kind }: OwnRoom, stage: string, runs: readonly RunRecord[]): number | undefined {
   const asked = runs
     .filter(run => isGoingOn(run) && kind.kind === itemKind(run.pipeline))
-    .flatMap(({ settings }) => ownValue(settings.concurrency, name) ?? [])
+    .flatMap(({ settings }) => ownValue(settings.concurrency, stage) ?? [])
   return asked.length === 0 ? undefined : Math.min(...asked)
 }
 

@@ -86,7 +86,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 
   /** The stage that an item is in. */
   get stage(): string | undefined {
-    return this.#kind.stage?.name
+    return this.#kind.stage
   }
 
   /**
@@ -231,7 +231,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     const endedAt = this.#active.endedAt
     // Written out, since copying an object for every attempt would cost more than the rest of this function.
     const about =
-      version === undefined
+      version === undefined && this.#call === undefined
         ? { attempt, startedAt, endedAt, worker, release }
         : { attempt, startedAt, endedAt, worker, release, version, call: this.#call }
     const made = end && entryOf(end, this.task, about, policyHash, grouping.rules, codec)

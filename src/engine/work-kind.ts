@@ -11,8 +11,10 @@ import type { StepOptions, StepWork } from './steps/step.js'
 export interface WorkKind {
   /** The kind of its tasks in the store. */
   readonly kind: string
-  /** A stage of a pipeline, which has places of its own. */
-  readonly stage?: StagePlaces
+  /** The stage of a pipeline: the category of its items. Default: it belongs to none. */
+  readonly stage?: string
+  /** The places that it has to itself, as each stage has. Default: it shares those of the worker with other kinds. */
+  readonly places?: OwnPlaces
   readonly policy: Policy
   /** The hash under which the ledger names the policy. */
   readonly policyHash: string
@@ -42,14 +44,14 @@ export interface WorkKind {
 /** Checks a payload. Resolves with the problem, or `undefined`. */
 export type PayloadCheck = (payload: unknown) => Promise<string | undefined>
 
-/** The places of a stage in each process. */
-export interface StagePlaces {
-  /** The category of its items. */
-  readonly name: string
+/** The places of a kind of work in each process. */
+export interface OwnPlaces {
   /** How many calls it makes at once. */
   readonly concurrency: number
-  /** How many items a call takes. Default 1. */
-  readonly itemsPerCall?: number
+  /** How many tasks a call takes. Default 1. */
+  readonly tasksPerCall?: number
+  /** Called when it is to make another number of calls at once. */
+  readonly onResize?: (concurrency: number) => void
 }
 
 /** Brings kinds of work along: a pipeline. */
@@ -68,7 +70,7 @@ export interface KindOptions {
 export interface AttemptRecorder {
   /** How much it really took from the buckets of a shared limit. Adds to what it has reported before. */
   used(cost: Cost): void
-  /** The call of a batch stage that decided it, and how many calls of the batch it failed in before that one. */
+  /** The joint call that decided it, and how many calls it failed in before that one. */
   wasPartOf(call: string, earlierFailures: number): void
   /** Runs a step of the handler, unless its result is on record. */
   step(name: string, work: StepWork<unknown>, options?: StepOptions): Promise<unknown>

@@ -79,6 +79,67 @@ describe('a batch stage', () => {
     expect(most).toBe(1)
   })
 
+  it.each([
+    ['as its code says', undefined, 2],
+    ['as its run says', { call: 3 }, 3],
+  ])('makes as many calls at once %s, also if some are small', async (_, concurrency, expected) => {
+    let [running, most] = [0, 0]
+    async function* waves() {
+      for (const n of numbers(100)) {
+        yield n
+        if (n < 10) await sleep(300, clock)
+      }
+    }
+    const call: BatchHandler<number, number> = async inputs => {
+      most = Math.max(most, ++running)
+      await sleep(10_000, clock)
+      running--
+      return inputs
+    }
+    const line = pipeline('waves', batch('call', call, { size: 10, within: '100ms', concurrency: 2 }))
+    const active = await line.start(waves(), { store, clock, concurrency })
+    await clock.advance('120s')
+    expect(await active.result).toMatchObject({ status: 'completed', counts: { succeeded: 100 } })
+    expect(most).toBe(expected)
+  })
+
+  it('fills its calls while there is enough to do, however small the first one was', async () => {
+    async function* oneThenMany() {
+      for (const n of numbers(400)) {
+        yield n
+        if (n === 0) await sleep(500, clock)
+      }
+    }
+    const sizes: number[] = []
+    const call: BatchHandler<number, number> = async inputs => {
+      sizes.push(inputs.length)
+      await sleep(2000, clock)
+      return inputs
+    }
+    const line = pipeline('one', batch('call', call, { size: 100, within: '100ms' }))
+    const active = await line.start(oneThenMany(), { store, clock })
+    await clock.advance('60s')
+    expect(await active.result).toMatchObject({ status: 'completed', counts: { succeeded: 400 } })
+    expect(sizes).toEqual([1, 100, 100, 100, 99])
+  })
+
+  it('calls no item again that was cancelled meanwhile', async () => {
+    const calls: (readonly number[])[] = []
+    const call: BatchHandler<number, number> = async inputs => {
+      calls.push(inputs)
+      await sleep(5000, clock)
+      if (inputs.includes(0)) throw new FinalError('bad item')
+      return inputs
+    }
+    const line = pipeline('cancelled', batch('call', call, { size: 4 }))
+    const active = await line.start(numbers(4), { store, clock, id: 'r', failureBudget: 1 })
+    await clock.advance('2s')
+    await store.cancel(['r:000000000001', 'r:000000000003'])
+    await clock.advance('120s')
+    expect(await active.result).toMatchObject({ counts: { succeeded: 1, dead: 1, cancelled: 2 } })
+    expect(calls).toEqual([[0, 1, 2, 3], [0], [2]])
+  })
+
   it('has a verdict per item: a result, an error, a skip', async () => {
     const { result, calls } = await run(numbers(10), inputs =>
       inputs.map(n => (n === 3 ? new FinalError('bad', { code: 'http_422' }) : n === 4 ? skip('nothing to do') : n)),

@@ -1,13 +1,13 @@
 import type { Returned } from '../attempt/index.js'
-import type { KindOptions, WorkKind } from '../engine/internal.js'
+import { JointCalls, type KindOptions, type WorkKind } from '../engine/internal.js'
 import { hashJson } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { type ClaimedTask, type Cost, itemKind, type StoreContract } from '../store/internal.js'
 import { isLater, isSkip } from '../task/internal.js'
 import type { Work } from '../telemetry/index.js'
 import { queueClock } from '../time/index.js'
-import { BatchCalls } from './batch-calls.js'
-import { StageCostError, StageValueError } from './errors.js'
+import { batchContext } from './batch-context.js'
+import { BatchResultError, StageCostError, StageValueError } from './errors.js'
 import { itemContext, ownId } from './item-context.js'
 import type { StageCode } from './stage.js'
 import { validCost } from './valid-cost.js'
@@ -30,6 +30,7 @@ export function stageKind(home: StageHome, index: number, store: StoreContract, 
   const kind = itemKind(home.name)
   return {
     kind,
+    stage: name,
     version: home.version,
     // Without rates too: a rate limit then holds the stage for all runs.
     prepare: () => store.limit({ kind, category: name }, { isShared: true, rates, isDeclared: true }),
@@ -43,10 +44,10 @@ function workOf(
   { name, concurrency, policy, policyHash, work }: StageCode,
   store: StoreContract,
   { clock = queueClock, classify }: KindOptions,
-): Pick<WorkKind, 'stage' | 'policy' | 'policyHash' | 'call'> {
+): Pick<WorkKind, 'places' | 'policy' | 'policyHash' | 'call'> {
   if (work.type === 'each') {
     return {
-      stage: { name, concurrency },
+      places: { concurrency },
       policy,
       policyHash,
       call: (task, attempt, recorder) => work.call(inputOf(task), itemContext(task, attempt, recorder, store)),
@@ -54,12 +55,29 @@ function workOf(
   }
   // The timeout is that of a call: halving takes several.
   const { timeout: _, ...itemPolicy } = policy
-  const calls = new BatchCalls({ name, policy, concurrency, work }, clock, classify)
+  const { size, withinMs } = work
+  const joint = new JointCalls<unknown>(
+    {
+      name,
+      policy,
+      size,
+      withinMs,
+      concurrency,
+      handler: call =>
+        work.call(
+          call.members.map(({ input }) => input),
+          batchContext(name, call),
+        ),
+      wrongResult: (expected, returned) => new BatchResultError(name, expected, returned),
+    },
+    clock,
+    classify,
+  )
   return {
-    stage: { name, concurrency, itemsPerCall: work.size },
+    places: { concurrency, tasksPerCall: size, onResize: calls => joint.resize(calls) },
     policy: itemPolicy,
     policyHash: hashJson(itemPolicy),
-    call: (task, attempt, recorder) => calls.add(task, inputOf(task), attempt, recorder),
+    call: (task, attempt, recorder) => joint.add(task, inputOf(task), attempt, recorder),
   }
 }
 

@@ -124,6 +124,7 @@ export { checkNewOperation, checkPatch } from './rules/operations/check-operatio
 export { OperationNotFoundError } from './rules/operations/errors.js'
 export { isLasting, isOutside, refuseLasting } from './rules/operations/operation-rules.js'
 export { lengthProblem, patchedPayload } from './rules/operations/patch-payload.js'
+export { isSameLane } from './rules/operations/set.js'
 export { isArranging, isOnLiving } from './rules/operator-acts.js'
 export { limitRecord, type OperatorRecord } from './rules/operator-record.js'
 export { ownValue } from './rules/own-value.js'
