@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { NewMessage } from '../bus/index.js'
+import { exactJson } from '../policy/internal.js'
 import type { Collection } from './collection.js'
 import type { DocumentRecord, NewValues } from './source.js'
 
@@ -65,5 +66,5 @@ export function eventOf(collection: Collection, document: DocumentRecord, now: n
   }
   if (countsAtBegin) stamp[STAMP.generation] = String(document.generation)
   else stamp[STAMP.attempt] = String(document.attemptCount)
-  return { id, type: event.type, body: JSON.stringify(envelope), headers: stamp }
+  return { id, type: event.type, body: exactJson(envelope), headers: stamp }
 }

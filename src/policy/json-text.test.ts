@@ -144,6 +144,8 @@ describe('exactJson', () => {
     expect(exactValue('{"id":9007199254740993}')).toEqual({ id: 2 ** 53 })
     expect(exactValue('{"a":[1,"x",null]}')).toEqual({ a: [1, 'x', null] })
     expect(JSON.stringify({ n: exactValue('9007199254740993') })).toBe('{"n":9007199254740992}')
+    const changed = exactValue('{"id":9007199254740993}')
+    expect(exactJson(Object.assign(changed as object, { by: 'ada' }))).toBe('{"id":9007199254740992,"by":"ada"}')
     expect(exactValue('no JSON')).toBe('no JSON')
     expect(exactValue(DEEP)).toBe(DEEP)
   })

@@ -92,8 +92,8 @@ function isSame(a: string, b: string): boolean {
   return left.length === right.length && left.every((token, n) => token === right[n])
 }
 
-/** The texts of values that were read from JSON and would be written in another way. */
-const texts = new WeakMap<object, string>()
+/** The texts of values that were read from JSON and would be written in another way, and what would be written. */
+const texts = new WeakMap<object, { readonly text: string; readonly written: string }>()
 
 /** A number that is the whole of a JSON text, as an object: only objects can have a text. */
 class BareNumber extends Number {}
@@ -108,21 +108,25 @@ export function exactValue(json: string): unknown {
     const written = JSON.stringify(value)
     if (written === json) return value
     const kept = typeof value === 'number' ? new BareNumber(value) : value
-    if (typeof kept === 'object' && kept !== null) texts.set(kept, json)
+    if (typeof kept === 'object' && kept !== null) texts.set(kept, { text: json, written })
     return kept
   } catch {
     return json
   }
 }
 
-/** The JSON of a value, without white space, in which values from `exactValue` are the texts that they came from. */
+/**
+ * The JSON of a value, without white space, in which values from `exactValue` are the texts that they came from, unless they
+ * were changed since.
+ */
 export function exactJson(value: unknown): string {
   const found: string[] = []
   const mark = `json:${crypto.randomUUID()}:`
   const json = JSON.stringify(value, function (this: Record<string, unknown>, name, part: unknown) {
     const given = this[name]
-    const text = typeof given === 'object' && given !== null ? texts.get(given) : undefined
-    return text === undefined ? part : mark + (found.push(text) - 1)
+    const known = typeof given === 'object' && given !== null ? texts.get(given) : undefined
+    if (known === undefined || JSON.stringify(given) !== known.written) return part
+    return mark + (found.push(known.text) - 1)
   })
   if (found.length === 0) return json
   return compactJson(json.replace(new RegExp(`"${mark}(\\d+)"`, 'g'), (_, n) => found[Number(n)] ?? ''))

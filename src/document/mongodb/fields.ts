@@ -43,7 +43,19 @@ export function toRecord(shape: Shape, document: Document): DocumentRecord {
   // A condition on null holds for a missing field too.
   const old = comparedFields(shape).map(name => [name, read(name) ?? null] as const)
   const asRead = { _id: document._id, ...Object.fromEntries(old) }
-  return recordOf(shape, fields, document, time => readTime(formatOf(shape), time), asRead)
+  return recordOf(shape, fields, plain(document), time => readTime(formatOf(shape), time), asRead)
+}
+
+/** A document in which integers that a number cannot hold are text, as a source of tables has them: JSON has no others. */
+function plain(document: Document): Document {
+  return Object.fromEntries(Object.entries(document).map(([name, value]) => [name, plainValue(value)]))
+}
+
+function plainValue(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plainValue)
+  if (!isObject(value)) return value
+  if (value._bsontype === 'Long') return String(value)
+  return Object.getPrototypeOf(value) === Object.prototype ? plain(value) : value
 }
 
 /** The fields of a document as they were read, as the condition of an update. */

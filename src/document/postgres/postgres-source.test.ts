@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
-import { MemoryBus } from '../../bus/index.js'
+import { MemoryBus, textOf } from '../../bus/index.js'
 import { type SourceUnderTest, sourceConformance } from '../../testing/index.js'
 import { type CollectionOptions, collectionOf } from '../collection.js'
 import { type DocumentRecord, documentService, openPostgresSource, sweeper } from '../index.js'
@@ -161,6 +161,34 @@ describe('a PostgreSQL source', () => {
       await expect(source.total(collectionOf(archives(name)).shape)).rejects.toMatchObject({ option: 'time' })
     }
     expect(await source.total(collectionOf({ ...archives('numbers'), time: 's' }).shape)).toBe(0)
+  })
+
+  it('publishes JSON columns with the numbers that they hold', async () => {
+    await pool.query(`
+      CREATE TABLE ledgers (archive_id int PRIMARY KEY, status text, attempt_count int, last_attempt_time timestamptz,
+        body jsonb, written json, parts jsonb[], whole jsonb, one jsonb, nothing jsonb);
+      INSERT INTO ledgers VALUES (1, 'pending', 0, NULL, '{"id": 9007199254740993, "of": [0.10000000000000000001]}',
+        '{"n": 1e2, "id":9007199254740995}', ARRAY['{"id": 9007199254740997}', NULL]::jsonb[], '9007199254740999', '1.0', 'null')`)
+    const bus = new MemoryBus()
+    await bus.declare({ parsing: 'archive.ingested' })
+    const scalars: unknown[] = []
+    const data = ({ data: { body, written, parts, whole, one, nothing } }: DocumentRecord) => {
+      scalars.push(whole, one, nothing)
+      return { body, written, parts }
+    }
+    const collection = { ...archives('ledgers'), event: { ...event, data } }
+    await sweeper({ source: await opened(), bus, collections: [collection] }).sweep()
+    const sent: string[] = []
+    const consumer = await bus.consume('parsing', delivery => {
+      sent.push(textOf(delivery))
+      delivery.ack()
+    })
+    await expect.poll(() => sent).toHaveLength(1)
+    await consumer.stop()
+    expect(sent[0]).toContain('"body":{"id":9007199254740993,"of":[0.10000000000000000001]}')
+    expect(sent[0]).toContain('"written":{"n":1e2,"id":9007199254740995}')
+    expect(sent[0]).toContain('"parts":[{"id":9007199254740997},null]')
+    expect(scalars).toEqual(['9007199254740999', 1, null])
   })
 
   it('reports times that no date can hold', async () => {

@@ -20,6 +20,7 @@ import type {
 import { column, identifier } from '../sql/names.js'
 import { indexParts, isFailed, pageQuery, priorityWalk, walksOf } from '../sql/walks.js'
 import { changeQuery, copyQuery, oldRow, removeQuery } from './change.js'
+import { exactTypes } from './exact-types.js'
 import { idOf, type Table, Tables } from './table.js'
 
 type Row = Readonly<Record<string, unknown>>
@@ -197,35 +198,30 @@ class PostgresSource implements DocumentSource {
   async #changeParts(table: Table, changes: readonly Change[], onRefused: OnRefused): Promise<DocumentRecord[]> {
     const left = new Map(changes.map(change => [change.document.id, change]))
     const done: DocumentRecord[] = []
-    const client = await this.#pool.connect()
-    const change = async (part: readonly Change[]): Promise<void> => {
+    const change = async (part: readonly Change[], on: PoolClient): Promise<void> => {
       const [first] = part
       if (first === undefined) return
       try {
-        const changed = await this.#changeAll(table, part, client)
+        const changed = await this.#changeAll(table, part, on)
         for (const { id } of changed) left.delete(id)
         done.push(...changed)
       } catch (error) {
         if (!isRefusal(error)) throw error
         if (part.length > 1) {
           const half = Math.ceil(part.length / 2)
-          await change(part.slice(0, half))
-          await change(part.slice(half))
+          await change(part.slice(0, half), on)
+          await change(part.slice(half), on)
           return
         }
         left.delete(first.document.id)
         onRefused(first.document, error)
       }
     }
-    try {
-      await change(changes)
-      await change([...left.values()])
-      client.release()
-      return done
-    } catch (error) {
-      client.release(true)
-      throw error
-    }
+    await this.#lend(async client => {
+      await change(changes, client)
+      await change([...left.values()], client)
+    })
+    return done
   }
 
   async remove(shape: Shape, documents: readonly DocumentRecord[]): Promise<DocumentRecord[]> {
@@ -296,10 +292,28 @@ class PostgresSource implements DocumentSource {
     return this.#query(numbered, values)
   }
 
-  #query(text: string, values: unknown[] = [], on: Pool | PoolClient = this.#pool): Promise<Row[]> {
+  #query(text: string, values: unknown[] = [], on?: PoolClient): Promise<Row[]> {
     const classify = (error: unknown) => (CONFLICT.test(sqlState(error)) ? 'retryable' : 'final')
     const query = { text, values, query_timeout: this.#timeoutMs }
-    return persist(async () => (await on.query(query)).rows, UNTIL_NO_CONFLICT, { classify })
+    const run = async (client: PoolClient) => (await client.query({ ...query, types: exactTypes(client) })).rows
+    return persist(() => (on === undefined ? this.#lend(run) : run(on)), UNTIL_NO_CONFLICT, { classify })
+  }
+
+  /** Lends a connection of the pool. One that failed is closed. */
+  async #lend<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.#pool.connect()
+    // A connection that breaks fails its statement as well. Without a listener, it would end the process.
+    const ignore = () => {}
+    client.on('error', ignore)
+    try {
+      const result = await use(client)
+      client.off('error', ignore)
+      client.release()
+      return result
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
   }
 }
 

@@ -2,6 +2,7 @@ import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Collection, DocumentRecord, DocumentSource } from '../../../document/index.js'
 import { failedDocuments, findDocument, purgeDocuments } from '../../../document/internal.js'
+import { exactJson } from '../../../policy/internal.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode, UsageError } from '../../errors.js'
 import { confirm } from '../../terminal/confirm.js'
@@ -82,7 +83,7 @@ export function exportAll({ console, environment }: CommandContext, name: string
     try {
       for await (const page of failedDocuments(source, collection, error === undefined ? {} : { error })) {
         const lines = page.map(
-          document => `${JSON.stringify({ ...documentView(collection, document), data: document.data })}\n`,
+          document => `${exactJson({ ...documentView(collection, document), data: document.data })}\n`,
         )
         if (handle === undefined) await writeSlowly(environment.stdout, lines.map(visibleJson).join(''))
         else await handle.appendFile(lines.join(''))

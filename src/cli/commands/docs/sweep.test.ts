@@ -3,8 +3,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { quietEnvironment, runCommand } from '../../../../test/command.js'
+import { freshDatabase } from '../../../../test/services/fresh-database.js'
 import { ownSpace } from '../../../../test/services/own-space.js'
 import { startPushgateway } from '../../../../test/services/pushgateway.js'
 import { BROKER_MS, sharedBroker } from '../../../../test/services/shared-broker.js'
@@ -387,6 +389,17 @@ describe('redrive docs', () => {
     expect(purged.err).toContain('2 purged')
     expect(archive('a1')).toBeUndefined()
     expect(db.prepare('SELECT count(*) AS n FROM graveyard').get()).toEqual({ n: 2 })
+  })
+
+  it('exports JSON columns of PostgreSQL with the numbers that they hold', async () => {
+    const url = await freshDatabase()
+    const pool = new pg.Pool({ connectionString: url })
+    await pool.query(`
+      CREATE TABLE archives (archive_id text PRIMARY KEY, status text, "attemptCount" int, "lastAttemptTime" timestamptz, body jsonb);
+      INSERT INTO archives VALUES ('a1', 'failed_max_retries', 3, NULL, '{"id": 9007199254740993}')`)
+    await pool.end()
+    const { out } = await redrive(['docs', 'export', 'archives', '-'], { env: { ...env, REDRIVE_SOURCE: url } })
+    expect(out).toContain('"body":{"id":9007199254740993}')
   })
 
   it('prints the indexes, and creates them on request', async () => {
