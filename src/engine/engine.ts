@@ -1,6 +1,13 @@
 import { hostname } from 'node:os'
 import { type Outage, Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
-import { type Classifier, canonicalJson, type Duration, OptionError, RedriveError } from '../policy/index.js'
+import {
+  type Classifier,
+  canonicalJson,
+  type Duration,
+  OptionError,
+  type Policy,
+  RedriveError,
+} from '../policy/index.js'
 
 import {
   type Claim,
@@ -27,6 +34,7 @@ import { GroupingDuty } from './grouping/grouping-duty.js'
 import { Janitor, type RetentionOptions } from './janitor.js'
 import { OperationDuty } from './operations/operation-duty.js'
 import type { OutsideTarget } from './operations/outside-work.js'
+import { OwnPolicies } from './own-policies.js'
 import { Pulse } from './pulse.js'
 import { releaseOf } from './release.js'
 import { Rooms } from './rooms.js'
@@ -133,6 +141,7 @@ export class Engine {
   readonly #cancelWatch: CancelWatch
   readonly #environment: TaskEnvironment
   readonly #attempts = new Set<TaskAttempt>()
+  readonly #policies = new OwnPolicies((hash, policy) => this.#keep(hash, policy))
   readonly #news: WorkerNews
   readonly #schedules: ScheduleDuty
   readonly #expiry: ExpiryDuty
@@ -308,7 +317,7 @@ export class Engine {
     this.#drain?.answered(claimed.claim, wasQuiet)
     // An empty claim need not write anything.
     if (tasks.length > 0) this.#pulse.renewed(claimed.sentAt)
-    for (const task of tasks) this.#begin(task, { now, sentAt: claimed.sentAt })
+    await this.#beginAll(tasks, { now, sentAt: claimed.sentAt })
     // A task may have been cancelled between its claim and the answer to it.
     if (this.#hasChanged && tasks.length > 0) this.#cancelWatch.ring()
     if (isAloneWaiting || tasks.some(runsAlone)) this.#makeRoom()
@@ -365,6 +374,21 @@ export class Engine {
     return persist(ask, UNTIL_ANSWERED, { clock: this.#clock, outages: this.#outages })
   }
 
+  /** Brings a policy to the store: until that answers, or the engine stops and hands back what it has claimed. */
+  #keep(hash: string, policy: Policy): Promise<unknown> {
+    const ask = () =>
+      this.#store.policies.keep(hash, canonicalJson(policy)).catch(failure => {
+        if (!this.#ending.hasBegun) throw failure
+      })
+    return persist(ask, UNTIL_ANSWERED, { clock: this.#clock, outages: this.#outages })
+  }
+
+  async #beginAll(tasks: readonly ClaimedTask[], claim: ClaimTimes): Promise<void> {
+    if (tasks.some(({ policy }) => policy !== undefined))
+      await this.#policies.learn(tasks, task => this.#rooms.ownRoom(task)?.kind ?? this.#rooms.sharedKind(task))
+    for (const task of tasks) this.#begin(task, claim)
+  }
+
   #begin(task: ClaimedTask, claim: ClaimTimes): void {
     const { id, token, isUndecided } = task
     // It was stopped while it waited for the answer to its claim.
@@ -375,7 +399,7 @@ export class Engine {
   }
 
   #run(task: ClaimedTask, kind: WorkKind, claim: ClaimTimes): void {
-    const attempt = new TaskAttempt(task, kind, claim, this.#environment)
+    const attempt = new TaskAttempt(task, this.#policies.kindOf(kind, task), claim, this.#environment)
     this.#attempts.add(attempt)
     attempt.start()
   }

@@ -6,6 +6,7 @@ import { isRunBy, type Lifetime, type StoreContract, type WorkerRecord } from '.
 import { followers } from './death.js'
 import type { Duty } from './duties.js'
 import { DutyWarnings } from './duty-warnings.js'
+import { policyWith } from './own-policies.js'
 import { taskWork, type WorkKind } from './work-kind.js'
 
 /** Waiting tasks are looked through this often. */
@@ -41,8 +42,8 @@ export class ExpiryDuty implements Duty {
 
   /** Tells the store of the kinds that it runs. The dead letters of some go elsewhere, so that no other worker may make them. */
   async declare(): Promise<void> {
-    const kinds = this.#kinds.map(({ kind, stage, policy, policyHash, onDead, bury }) => {
-      const isMortal = policy.ttl !== undefined && bury === undefined
+    const kinds = this.#kinds.map(({ kind, stage, policy, policyHash, hasOwnTtl = false, onDead, bury }) => {
+      const isMortal = (policy.ttl !== undefined || hasOwnTtl) && bury === undefined
       return { kind, category: stage, policy: isMortal ? policyHash : undefined, onDead }
     })
     if (kinds.length > 0) await this.#store.lifetimes.declare(kinds)
@@ -109,7 +110,7 @@ export class ExpiryDuty implements Duty {
   async #expire(tasks: readonly TaskRecord[], policy: Policy, onDead: string | undefined): Promise<number> {
     const now = await this.#store.now()
     const isOver = (task: TaskRecord) =>
-      (task.nextAttemptAt ?? now) <= now && refusal(policy, task, now) === 'ttl_expired'
+      (task.nextAttemptAt ?? now) <= now && refusal(policyWith(policy, task.policy), task, now) === 'ttl_expired'
     const over = tasks.filter(isOver)
     if (over.length === 0) return 0
     const expired = new Set(
@@ -127,7 +128,15 @@ export class ExpiryDuty implements Duty {
   #tell(task: TaskRecord, policy: Policy, now: number): void {
     const { id, traceparent } = task
     const work = () => taskWork(task)
-    const plan = { seed: id, policy, history: task, now: () => now, work, traceparent, isFirst: false }
+    const plan = {
+      seed: id,
+      policy: policyWith(policy, task.policy),
+      history: task,
+      now: () => now,
+      work,
+      traceparent,
+      isFirst: false,
+    }
     report(plan, { type: 'refused', reason: 'ttl_expired' }, 0, this.#environment)
   }
 }

@@ -18,6 +18,8 @@ export interface WorkKind {
   readonly policy: Policy
   /** The hash under which the ledger names the policy. */
   readonly policyHash: string
+  /** Whether its tasks may have a time to live of their own. Default: no. */
+  readonly hasOwnTtl?: boolean | undefined
   /** The version of the code, for the ledger. */
   readonly version?: string
   /** Encodes what the store keeps of its tasks. `call` gets them decoded. Default: nothing is encoded. */

@@ -50,6 +50,8 @@ export interface TaskView {
   readonly group: string | null
   /** Why it is dead or was skipped. */
   readonly reason: string | null
+  /** The fields of its policy that are its own; `null` if its policy is that of its kind. */
+  readonly policy: unknown
   /** Why its payload, its result or its error is not shown as it was: a codec or a key is missing; `null` if nothing is. */
   readonly unreadable: string | null
   /** The value itself, or the encoded text. */
@@ -133,6 +135,7 @@ export function taskView(task: TaskRecord): TaskView {
     errorMessage: shown(task.errorMessage),
     group: task.group ?? null,
     reason: task.reason ?? null,
+    policy: task.policy === undefined ? null : exactValue(task.policy),
     unreadable: encodedText(task),
     payload: exactValue(task.payload),
     value: task.value === undefined ? null : exactValue(task.value),

@@ -1,3 +1,4 @@
+import { policyWith } from '../engine/internal.js'
 import { formatDuration } from '../policy/index.js'
 import { commandArgs } from '../policy/internal.js'
 import type { BudgetRecord, LedgerRow } from '../store/index.js'
@@ -97,7 +98,8 @@ async function situationOf(store: WhyStore, standing: TaskStanding): Promise<Sit
   const covering = budgets.filter(
     ({ kind, category }) => kind === task.kind && (category === undefined || category === task.category),
   )
-  const { ttl } = (await declaredPolicy(store, lifetimes, task)) ?? {}
+  const declared = await declaredPolicy(store, lifetimes, task)
+  const ttl = declared && policyWith(declared, task.policy).ttl
   const expiresAt = ttl === undefined ? undefined : task.startedAt + ttl
   return {
     ...standing,

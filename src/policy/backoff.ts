@@ -32,6 +32,12 @@ export function plainDelay({ kind, base = 0, factor = 1, max = Infinity, delays 
   return Math.min(base * growth || 0, max)
 }
 
+/** The longest delay that a backoff comes to, before jitter. */
+export function longestDelay(backoff: Backoff): number {
+  if (backoff.kind === 'list') return Math.max(...backoff.delays)
+  return 'max' in backoff ? backoff.max : 'base' in backoff ? backoff.base : 0
+}
+
 /** The range over which a jitter spreads a delay. */
 export function spread(jitter: Jitter, delayMs: number): readonly [low: number, high: number] {
   const ratio = jitter.kind === 'proportional' ? jitter.ratio : 0

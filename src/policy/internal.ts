@@ -1,5 +1,6 @@
 // For the other folders of this package. Users import from index.ts.
 
+export { longestDelay } from './backoff.js'
 export { checkOptions, type KnownOptions, mustBe, wrongOption } from './check-options.js'
 export { type CommandFlags, commandArgs, commandLine, shellLine, shellWord } from './command-line.js'
 export { allowance, refusal } from './decide.js'

@@ -5,6 +5,7 @@ import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, pol
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Budget, SharedLimits, UniqueKey } from '../store/internal.js'
 import type { SchemasUnlessJson } from './json-type.js'
+import { type ParsedPolicyMax, type PolicyMax, toPolicyMax } from './own-policy.js'
 import { refuseCodec } from './refuse-codec.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'
@@ -15,6 +16,11 @@ import { type KindUnique, uniqueOfKind } from './task-unique.js'
 export interface DeclareOptions<Payload, Result = unknown, Input = Payload, Output = Result> {
   /** Overrides `policies.task`, field by field. */
   readonly policy?: PolicyInput | undefined
+  /**
+   * The fields of the policy that a call of `enqueue` may set for its own task, each with the most that it may ask for: of
+   * `backoff`, the longest delay. Default: none.
+   */
+  readonly policyMax?: PolicyMax | undefined
   /** Limits over all its tasks together, beside those of each lane. The worker declares them to the store when it starts. */
   readonly limits?: TaskLimits | undefined
   /** Stops all its tasks while too many of them fail, or bounds their retries, on all machines. The worker declares it when it starts. */
@@ -50,6 +56,8 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
   readonly policy: Policy
   /** The hash under which the ledger names the policy. */
   readonly policyHash: string
+  /** The most that a call may ask for in a `policy` of its own. */
+  readonly policyMax: ParsedPolicyMax | undefined
   /** The limits over all its tasks together, as a store takes them. */
   readonly limits: SharedLimits | undefined
   /** The budget over all its tasks together, as a store takes it. */
@@ -70,6 +78,7 @@ export interface DeclaredTask<Payload = unknown, Result = unknown, Input = Paylo
 
 export const DECLARE_OPTIONS: KnownOptions<DeclareOptions<unknown>> = {
   policy: 'object',
+  policyMax: 'object',
   limits: 'object',
   budget: 'object',
   onDead: 'object',
@@ -106,6 +115,7 @@ export function declared<Payload, Result, Input, Output>(
   kind: string,
   {
     policy = {},
+    policyMax,
     limits,
     budget,
     onDead,
@@ -123,6 +133,7 @@ export function declared<Payload, Result, Input, Output>(
     kind,
     policy: effective,
     policyHash: hashJson(effective),
+    policyMax: policyMax && toPolicyMax(kind, policyMax),
     limits: limits && toSharedLimits(kind, limits),
     budget: budget && toBudget(kind, budget),
     onDead: onDead && kindAfterDeath(kind, onDead),

@@ -16,7 +16,7 @@ const MAX_RESULT = 2 ** 20
 
 /** The tasks of a definition, as an engine runs them. */
 export function taskKind(definition: TaskDefinition, store: StoreContract): WorkKind {
-  const { kind, policy, policyHash, limits, budget, onDead, codec } = definition
+  const { kind, policy, policyHash, policyMax, limits, budget, onDead, codec } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
     throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
@@ -25,6 +25,7 @@ export function taskKind(definition: TaskDefinition, store: StoreContract): Work
     kind,
     policy,
     policyHash,
+    hasOwnTtl: policyMax?.ttl !== undefined,
     codec,
     prepare: async () => {
       if (limits !== undefined) await store.limit({ kind }, limits)

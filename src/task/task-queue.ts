@@ -16,6 +16,7 @@ import { type Clock, parseMoment, systemClock } from '../time/index.js'
 import { type BatchItems, type BatchOptions, type EnqueuedBatch, fillBatch, prepared } from './batches.js'
 import type { DeclaredTask } from './declare-task.js'
 import { PayloadError } from './errors.js'
+import { type OwnPolicy, ownPolicy } from './own-policy.js'
 import { payloadJson } from './payload-json.js'
 import { validate } from './standard-schema.js'
 import { resultOf, type Task, taskOf, untilEnded } from './task-result.js'
@@ -48,6 +49,11 @@ export interface EnqueueOptions {
   readonly delay?: Duration | undefined
   /** A key that at most one task of its kind may have within a scope. Default: the one that the task is defined with. */
   readonly unique?: TaskUnique | undefined
+  /**
+   * Fields of its policy that are its own: those that the kind's `policyMax` allows, up to the maxima given there. They lie
+   * over the policy of the kind.
+   */
+  readonly policy?: OwnPolicy | undefined
   /** How much it takes from each bucket of the task's `limits`, by the bucket's name. Default: 1 from each. */
   readonly cost?: Cost | undefined
   /** The time it counts as submitted: among tasks of equal priority, the oldest goes first. Default: now. */
@@ -96,6 +102,7 @@ const ENQUEUE_OPTIONS: KnownOptions<EnqueueOptions> = {
   runAt: '',
   delay: '',
   unique: 'object',
+  policy: 'object',
   cost: '',
   submittedAt: '',
 }
@@ -298,7 +305,7 @@ function plainTasks<P>(task: TaskFor<P>, items: readonly (EnqueueOptions & { rea
 function newTask<P>(
   task: TaskFor<P>,
   payload: P,
-  { id, category, key, quota, priority, unique, cost, submittedAt }: EnqueueOptions,
+  { id, category, key, quota, priority, unique, policy, cost, submittedAt }: EnqueueOptions,
   { runAt, traceparent }: Pick<NewTask, 'runAt' | 'traceparent'>,
 ): NewTask {
   if (typeof task.kind !== 'string')
@@ -315,6 +322,7 @@ function newTask<P>(
     payload: storedPayload(task, payload),
     submittedAt: toTime('submittedAt', submittedAt),
     runAt,
+    ...(policy !== undefined && ownPolicy(task, policy)),
     unique: unique === undefined ? task.uniqueOf?.(payload) : toUniqueKey(unique),
   }
 }

@@ -4,14 +4,22 @@ import {
   add,
   addOne,
   assertFields,
+  assertSame,
+  claim,
   claimIds,
   claimOne,
   get,
   kill,
+  LEASE_MS,
   type StoreBehaviours,
   settle,
   start,
 } from './harness.js'
+
+/** A unique key of a task that is kept as it is. */
+function keep(key: string) {
+  return { key, while: 'unfinished', conflict: 'keep' } as const
+}
 
 export const ENQUEUE: StoreBehaviours = {
   async 'a new task waits, with the defaults, due now'(store) {
@@ -53,6 +61,37 @@ export const ENQUEUE: StoreBehaviours = {
       startedAt: now + 7000,
       nextAttemptAt: now + 7000,
     })
+  },
+
+  async 'a policy of its own comes with each claim of a task, and stays with it'(store, advance) {
+    const own = '{"attempts":7}'
+    await add(store, { id: 'a' }, { id: 'b', policy: own }, { id: 'c', policy: own, unique: keep('u') })
+    await addOne(store, { id: 'd', policy: own })
+    await addOne(store, { id: 'e', policy: own, unique: keep('v') })
+    // One by one, since one of the keys is taken.
+    await add(store, { policy: '{}', unique: keep('v') }, { id: 'f', policy: own, unique: keep('w') })
+    const { tasks } = await claim(store)
+    const ids = ['a', 'b', 'c', 'd', 'e', 'f']
+    const policies = ids.map(id => [id, id === 'a' ? undefined : own])
+    assert.deepEqual(
+      tasks.map(({ id, policy }) => [id, policy]),
+      policies,
+    )
+    for (const task of tasks.slice(0, 2)) await settle(store, task, { type: 'retry', delayMs: 0, isBackoff: true })
+    for (const task of tasks.slice(2, 4)) await kill(store, task)
+    await store.redrive(['c'], { who: 'ann' })
+    await advance(LEASE_MS)
+    await store.heartbeat({ worker: 'rescuer', leaseMs: LEASE_MS })
+    const again = await claim(store, { isIdle: true })
+    assertSame(
+      again.tasks.map(({ id, policy = 'none' }) => `${id} ${policy}`),
+      ['a none', `b ${own}`, `c ${own}`, `e ${own}`, `f ${own}`],
+    )
+    assert.deepEqual(await Promise.all(ids.map(async id => [id, (await get(store, id)).policy])), policies)
+    assert.deepEqual(
+      (await store.list({ status: 'dead' }, { limit: 9 })).items.map(({ policy }) => policy),
+      [own],
+    )
   },
 
   async 'an id of any characters is kept as it is, or refused'(store) {

@@ -68,6 +68,8 @@ export interface NewTask {
   readonly traceparent?: string
   /** A key that at most one task of its kind may have within a scope. */
   readonly unique?: UniqueKey
+  /** The fields of its policy that are its own, as JSON text. A store only keeps them. Default: the policy of its kind. */
+  readonly policy?: string
   /** A first attempt that was made elsewhere: the task is enqueued in the state that it led to, with its ledger row. */
   readonly tried?: { readonly outcome: Outcome; readonly attempt: AttemptEntry }
 }
@@ -175,6 +177,8 @@ export interface TaskRecord extends Lane {
   readonly traceparent?: string | undefined
   /** The unique key that it was enqueued with; it may have it no longer. Claims leave it out. */
   readonly unique?: { readonly key: string; readonly while: UniqueScope } | undefined
+  /** The fields of its policy that are its own, as JSON text. Absent if its policy is that of its kind. */
+  readonly policy?: string | undefined
   /** The operation that last moved it; `undefined` if none did, or if it was redriven without one since. Claims leave it out. */
   readonly operation?: string | undefined
 }

@@ -44,7 +44,7 @@ export interface MemoryTask {
 /** A task that has just been enqueued. */
 export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLane, now: number): MemoryTask {
   const { kind, category, key } = lane
-  const { id, payload, priority = 0, submittedAt, runAt = now, cost, traceparent, unique } = task
+  const { id, payload, priority = 0, submittedAt, runAt = now, cost, traceparent, unique, policy } = task
   const record: TaskRecord = {
     id,
     kind,
@@ -63,6 +63,7 @@ export function newTask(task: NewTask & { readonly id: string }, lane: MemoryLan
     changedAt: now,
     traceparent,
     ...(unique && { unique: { key: unique.key, while: unique.while } }),
+    ...(policy !== undefined && { policy }),
     operation: undefined,
   }
   return {

@@ -33,7 +33,7 @@ export const SECTIONS = {
     columns: words(`
       id state priority submitted_at started_at changed_at next_at entries attempts deferrals losses undecided
       has_steps previous_delay error_class error_code error_message failure_group reason result payload value cost traceparent
-      operation answered unique_key unique_while`),
+      operation answered unique_key unique_while policy`),
   },
   unique: { table: 'unique_key', key: ['kind', 'key'], columns: words('kind key task since until next next_at') },
   record: { table: 'record', key: ['type', 'id'], columns: words('type id place open state') },

@@ -18,6 +18,8 @@ export interface StartedTasks {
   readonly value: readonly (string | null)[] | null
   /** `null` if no task has one. */
   readonly traceparent: readonly (string | null)[] | null
+  /** `null` if no task has one. */
+  readonly policy: readonly (string | null)[] | null
   /** How often each has advanced. `null` if none has. */
   readonly advances: readonly number[] | null
   readonly history: readonly (History | null)[]
@@ -53,7 +55,7 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       category: lane.category,
       key: lane.key,
       payload: started.payload[n] ?? '',
-      value: started.value?.[n] ?? undefined,
+      value: columnAt(started.value, n),
       status: 'running',
       priority: started.priority[n] ?? 0,
       submittedAt: started.submitted_at[n] ?? 0,
@@ -70,7 +72,8 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       reason: undefined,
       result: undefined,
       changedAt: now,
-      traceparent: started.traceparent?.[n] ?? undefined,
+      traceparent: columnAt(started.traceparent, n),
+      policy: columnAt(started.policy, n),
       token: tokenOf({
         claim: started.claim,
         n: n + 1,
@@ -83,4 +86,8 @@ export function claimedTasks(started: StartedTasks, now: number): ClaimedTask[] 
       hasSteps,
     }
   })
+}
+
+function columnAt(column: readonly (string | null)[] | null, n: number): string | undefined {
+  return column?.[n] ?? undefined
 }

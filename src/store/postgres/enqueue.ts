@@ -73,8 +73,14 @@ interface EnqueueCall {
 
 function encode(tasks: readonly NewTask[], makeId: () => string): EnqueueCall {
   const [first] = tasks
-  const isLone = tasks.length === 1 && first !== undefined && first.tried === undefined && first.quota === undefined
-  return isLone ? encodeOne(first, makeId) : encodeMany(tasks, makeId)
+  return tasks.length === 1 && first !== undefined && isLone(first)
+    ? encodeOne(first, makeId)
+    : encodeMany(tasks, makeId)
+}
+
+/** Whether the functions for a single task have all that it comes with. */
+function isLone({ tried, quota, policy }: NewTask): boolean {
+  return tried === undefined && quota === undefined && policy === undefined
 }
 
 function encodeOne(task: NewTask, makeId: () => string): EnqueueCall {
@@ -131,6 +137,7 @@ function encodeMany(tasks: readonly NewTask[], makeId: () => string): EnqueueCal
     due: column(tasks, runAt),
     costs: column(tasks, ({ cost }) => costText(cost)),
     traceparents: column(tasks, ({ traceparent }) => traceparent),
+    policies: column(tasks, ({ policy }) => policy),
     rounds: column(rows, ({ round }) => round),
     tried_for: column(tasks, task => task.tried && triedForMs(task)),
     unique_keys: column(tasks, ({ unique }) => unique?.key),

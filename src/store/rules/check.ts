@@ -47,7 +47,7 @@ export function checkIds(ids: readonly string[]): void {
 
 export function checkNewTask(task: NewTask): void {
   const { id, kind, category, key, quota, payload, priority, submittedAt, runAt, cost, traceparent } = task
-  const { unique, tried } = task
+  const { unique, policy, tried } = task
   if (id !== undefined) checkName('id', id)
   if (id === '') throw new OptionError('id', "'id' must not be empty. Leave it out to have one generated.")
   checkName('kind', kind)
@@ -64,6 +64,7 @@ export function checkNewTask(task: NewTask): void {
     checkUnique(task, unique)
     checkName('unique.key', unique.key)
   }
+  if (policy !== undefined) checkText('policy', policy)
   if (tried !== undefined) checkOutcome(tried.outcome)
   if (tried?.attempt.group !== undefined) checkGroup(tried.attempt.group)
 }

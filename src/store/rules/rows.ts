@@ -34,6 +34,7 @@ export interface TaskRow {
   readonly operation: string | null
   readonly unique_key: string | null
   readonly unique_while: string | null
+  readonly policy: string | null
 }
 
 /** A row of the table `ledger`. */
@@ -79,7 +80,7 @@ export function taskColumns({
     task.id, lane.kind, lane.category, lane.key, task.payload, task.value, ${state} AS state, task.priority,
     task.submitted_at, task.started_at, ${changedAt} AS changed_at, ${nextAt} AS next_at, task.attempts, task.deferrals,
     task.losses, task.previous_delay, task.error_class, task.error_code, task.error_message, task.failure_group, task.reason,
-    task.result, task.traceparent, task.operation, task.unique_key, task.unique_while`
+    task.result, task.traceparent, task.operation, task.unique_key, task.unique_while, task.policy`
 }
 
 /** Converts a row to a record. */
@@ -112,6 +113,7 @@ export function taskRecord(row: TaskRow): TaskRecord {
     changedAt: row.changed_at,
     traceparent: row.traceparent ?? undefined,
     ...(row.unique_key !== null && { unique: { key: row.unique_key, while: row.unique_while as UniqueScope } }),
+    ...(row.policy !== null && { policy: row.policy }),
     operation: row.operation ?? undefined,
   }
 }

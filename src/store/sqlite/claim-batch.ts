@@ -66,7 +66,7 @@ export class ClaimBatch {
 
 function claimedTask(
   { kind, category, key }: OpenLaneRow,
-  [, id, priority, submittedAt, startedAt, payload, value, traceparent, values]: ReadyRow,
+  [, id, priority, submittedAt, startedAt, payload, value, traceparent, policy, values]: ReadyRow,
   token: string,
   now: number,
 ): ClaimedTask {
@@ -96,6 +96,7 @@ function claimedTask(
     result: undefined,
     changedAt: now,
     traceparent: traceparent ?? undefined,
+    policy: policy ?? undefined,
     token,
     isFirst: values === null,
     isUndecided: history.undecided === 1,

@@ -47,8 +47,9 @@ function areAlike(first: NewTask, task: NewTask): boolean {
   )
 }
 
-function isPlain({ cost, unique, tried, payload }: NewTask): boolean {
-  return cost === undefined && unique === undefined && tried === undefined && payload.length <= MAX_PAYLOAD
+function isPlain({ cost, unique, policy, tried, payload }: NewTask): boolean {
+  const isBare = cost === undefined && unique === undefined && policy === undefined && tried === undefined
+  return isBare && payload.length <= MAX_PAYLOAD
 }
 
 /** Adds tasks that are alike to their lane, which must not be ordered. */
@@ -86,10 +87,10 @@ export function insertOne(
   task: NewTask,
   now: number,
 ): number | undefined {
-  const { payload, priority = 0, cost } = task
+  const { payload, priority = 0, cost, policy = null } = task
   const place = book.isOrdered(lane) ? (statements.lastPlace.get({ lane, priority }) ?? 0) + 1 : 0
   const costs = cost === undefined ? null : JSON.stringify(cost)
-  const columns = [...columnsOf(lane, task, place, now), id, payload, costs]
+  const columns = [...columnsOf(lane, task, place, now), id, payload, costs, policy]
   const added =
     task.unique === undefined
       ? statements.insertTask.run(...columns)

@@ -135,6 +135,7 @@ export const MIGRATIONS: readonly string[] = [
       cost             TEXT,              -- a JSON object: how much of each bucket
       unique_key       TEXT,              -- the one that it was enqueued with; the table of that name tells who has it
       unique_while     TEXT,
+      policy           TEXT,              -- the fields of its policy that are its own, as JSON
       error_message    TEXT,
       result           TEXT,
       value            TEXT,              -- the input of an item's present stage; NULL in the first

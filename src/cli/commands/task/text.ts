@@ -111,6 +111,7 @@ export function taskText(task: TaskExplanation, { width, paint }: Console, now: 
       ...laneFields(task),
       ['unique key', task.uniqueKey === null ? undefined : uniqueText(task, task.uniqueKey)],
       ['priority', task.priority === 0 ? undefined : String(task.priority)],
+      ['own policy', task.policy === null ? undefined : shortJson(task.policy)],
       ['submitted', moment(task.submittedAt, now)],
       [status === 'waiting' ? 'waiting since' : status, moment(task.changedAt, now)],
       ['next attempt', isFirst ? moment(nextAttemptAt, now) : undefined],

@@ -152,12 +152,13 @@ CREATE OR REPLACE FUNCTION redrive.add_new(
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent,
-    unique_key, unique_while)
+    unique_key, unique_while, policy)
   SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])], coalesce(new.priority, 0), now_ms,
     greatest(now_ms, new.due), now_ms, coalesce(new.due, now_ms), new.payload, new.cost, new.traceparent, new.key,
-    CASE WHEN new.key IS NOT NULL THEN coalesce(new.scope, batch.unique_whiles[1]) END
+    CASE WHEN new.key IS NOT NULL THEN coalesce(new.scope, batch.unique_whiles[1]) END, new.policy
   FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.due, batch.payloads, batch.costs, batch.traceparents,
-    batch.unique_keys, batch.unique_whiles) AS new (id, lane, priority, due, payload, cost, traceparent, key, scope);
+    batch.unique_keys, batch.unique_whiles, batch.policies)
+    AS new (id, lane, priority, due, payload, cost, traceparent, key, scope, policy);
 
   INSERT INTO redrive.waiting (task, lane, state, priority, submitted_at, next_at)
   SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])],
@@ -183,17 +184,18 @@ DECLARE
 BEGIN
   WITH added_task AS (
     INSERT INTO redrive.task (id, lane, round, priority, submitted_at, started_at, changed_at, next_at, payload,
-      cost, traceparent, unique_key, unique_while)
+      cost, traceparent, unique_key, unique_while, policy)
     SELECT new.id, lane_ids[coalesce(new.lane, batch.lane_numbers[1])],
       coalesce(new.round, redrive.first_round()),
       coalesce(new.priority, 0),
       coalesce(new.submitted_at, now_ms),
       greatest(now_ms, new.due) - coalesce(new.tried_for, 0), now_ms,
       CASE WHEN new.round IS NULL THEN coalesce(new.due, now_ms) END, new.payload, new.cost, new.traceparent, new.key,
-      CASE WHEN new.key IS NOT NULL THEN coalesce(new.scope, batch.unique_whiles[1]) END
+      CASE WHEN new.key IS NOT NULL THEN coalesce(new.scope, batch.unique_whiles[1]) END, new.policy
     FROM unnest(batch.ids, batch.lane_numbers, batch.priorities, batch.submitted, batch.due, batch.payloads, batch.costs,
-      batch.traceparents, batch.rounds, batch.tried_for, batch.unique_keys, batch.unique_whiles)
-      AS new (id, lane, priority, submitted_at, due, payload, cost, traceparent, round, tried_for, key, scope)
+      batch.traceparents, batch.rounds, batch.tried_for, batch.unique_keys, batch.unique_whiles,
+      batch.policies)
+      AS new (id, lane, priority, submitted_at, due, payload, cost, traceparent, round, tried_for, key, scope, policy)
     ON CONFLICT (id) DO NOTHING
     RETURNING id, lane, priority, submitted_at, next_at
   ), queued AS (

@@ -15,7 +15,7 @@ BEGIN
     RETURNING place.number, waiting.task
   ), started_task AS MATERIALIZED (
     SELECT task.id, task.lane, task.round, task.priority, task.submitted_at, task.started_at, task.payload,
-      task.value, task.advances, task.traceparent,
+      task.value, task.advances, task.traceparent, task.policy,
       CASE WHEN task.entries > 0 OR task.previous_delay IS NOT NULL OR task.has_steps THEN json_build_array(
         task.attempts, task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class,
         task.error_code, task.error_message, task.failure_group, task.has_steps) END AS history
@@ -46,6 +46,7 @@ BEGIN
     'submitted_at', array_agg(submitted_at), 'started_at', array_agg(started_at), 'payload', array_agg(payload),
     'value', CASE WHEN count(value) > 0 THEN array_agg(value) END,
     'traceparent', CASE WHEN count(traceparent) > 0 THEN array_agg(traceparent) END,
+    'policy', CASE WHEN count(policy) > 0 THEN array_agg(policy) END,
     'advances', CASE WHEN max(advances) > 0 THEN array_agg(advances) END, 'history', array_agg(history)
   )
   INTO answer

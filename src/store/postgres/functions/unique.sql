@@ -158,15 +158,15 @@ $$;
 -- Adds a task that has got its key, or is to wait for its twin to end. The twin of `enqueue_one`.
 CREATE OR REPLACE FUNCTION redrive.add_unique(
   asked redrive.unique_asked, of_id text, of_lane bigint, of_priority float8, submitted bigint, due bigint, of_payload text,
-  of_cost text, of_traceparent text, is_queued boolean, now_ms bigint
+  of_cost text, of_traceparent text, of_policy text, is_queued boolean, now_ms bigint
 ) RETURNS void LANGUAGE plpgsql /* path */ AS $$
 DECLARE
   next constant bigint := CASE WHEN is_queued THEN redrive.queued_until() ELSE coalesce(due, now_ms) END;
 BEGIN
   INSERT INTO redrive.task (id, lane, priority, submitted_at, started_at, changed_at, next_at, payload, cost, traceparent,
-    unique_key, unique_while)
+    unique_key, unique_while, policy)
   VALUES (of_id, of_lane, coalesce(of_priority, 0), coalesce(submitted, now_ms), greatest(now_ms, due), now_ms,
-    coalesce(due, now_ms), of_payload, of_cost, of_traceparent, asked.key, asked.scope)
+    coalesce(due, now_ms), of_payload, of_cost, of_traceparent, asked.key, asked.scope, of_policy)
   ON CONFLICT (id) DO NOTHING;
   IF NOT FOUND THEN
     -- Somebody has just taken the id: the whole call is made again, and finds it.
@@ -211,7 +211,7 @@ BEGIN
     RETURN json_build_array(redrive.note_of(1, met.twin, met.outcome))::text;
   END IF;
   PERFORM redrive.add_unique(asked, of_id, its.id, of_priority, submitted, due, of_payload, of_cost, of_traceparent,
-    coalesce(met.is_queued, false), now_ms);
+    NULL, coalesce(met.is_queued, false), now_ms);
   RETURN CASE WHEN met.outcome <> 'created'
     THEN json_build_array(json_build_object('n', 1, 'id', of_id, 'outcome', met.outcome))::text END;
 END
@@ -282,7 +282,7 @@ BEGIN
     END IF;
     PERFORM redrive.add_unique(its.asked, its.id, lane_ids[coalesce(batch.lane_numbers[its.n], batch.lane_numbers[1])],
       batch.priorities[its.n], batch.submitted[its.n], batch.due[its.n], batch.payloads[its.n], batch.costs[its.n],
-      batch.traceparents[its.n], coalesce(met.is_queued, false), now_ms);
+      batch.traceparents[its.n], batch.policies[its.n], coalesce(met.is_queued, false), now_ms);
     IF met.outcome <> 'created' THEN
       notes := notes || json_build_object('n', its.n, 'id', its.id, 'outcome', met.outcome);
     END IF;

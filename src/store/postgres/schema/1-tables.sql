@@ -196,7 +196,8 @@ CREATE TABLE redrive.task (
   failure_at       bigint,
   -- The unique key that it was enqueued with; the table of that name tells who has it. No success changes them.
   unique_key       text COLLATE "C",
-  unique_while     text
+  unique_while     text,
+  policy           text          -- the fields of its policy that are its own, as JSON
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX task_error     ON redrive.task (error_code)    WHERE error_code IS NOT NULL;
@@ -275,7 +276,7 @@ CREATE VIEW redrive.standing AS
     task.deferrals, task.losses, task.undecided, task.previous_delay, task.error_class, task.error_code,
     task.error_message, task.reason, task.worker, task.ran_from, task.ran_to, task.ran_attempt, task.result, task.payload,
     task.value, task.cost, task.version, task.call, task.traceparent, task.release, task.operation, task.answered, task.has_steps, task.blocks,
-    task.unique_key, task.unique_while,
+    task.unique_key, task.unique_while, task.policy,
     CASE WHEN task.state NOT IN (4, 5) THEN task.failure_group END AS failure_group  -- succeeded, skipped
   FROM redrive.task
   LEFT JOIN LATERAL (

@@ -142,6 +142,7 @@ CREATE TYPE redrive.new_task_columns AS (
   payloads     text[],    -- an argument of its own
   costs        text[],
   traceparents text[],
+  policies     text[],    -- JSON
   rounds       int[],     -- of tasks that were tried elsewhere: `tried` decides where they stand
   tried_for    bigint[],
   unique_keys   text[] COLLATE "C",

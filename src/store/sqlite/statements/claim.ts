@@ -14,6 +14,7 @@ export type ReadyRow = [
   payload: string,
   value: string | null,
   traceparent: string | null,
+  policy: string | null,
   /** `HistoryValues` and `has_steps` as JSON; NULL: nothing of it is on record. */
   history: string | null,
 ]
@@ -48,7 +49,7 @@ export interface OpenLaneRow {
 
 /** The history comes with the ready task, for those few that have one: a query for each would cost twice as much. */
 const READY_COLUMNS = /* sql */ `
-  seq, id, priority, submitted_at, started_at, payload, value, traceparent,
+  seq, id, priority, submitted_at, started_at, payload, value, traceparent, policy,
   CASE WHEN entries > 0 OR previous_delay IS NOT NULL OR has_steps THEN json_array(${HISTORY_COLUMNS}, has_steps) END AS history`
 
 /** Whether a lane belongs to the room of a claim, and whether its pause, hold and limits let a task start. */

@@ -39,12 +39,12 @@ export function enqueueStatements(db: Preparer) {
     addRunLane: db.prepare<[]>(/* sql */ `INSERT INTO run_lane DEFAULT VALUES`),
     clearRunLanes: db.prepare<[]>(/* sql */ `DELETE FROM run_lane`),
     insertTask: db.prepare(/* sql */ `
-      INSERT INTO task (${NEW_COLUMNS}, id, payload, cost)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO task (${NEW_COLUMNS}, id, payload, cost, policy)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
     insertUnique: db.prepare(/* sql */ `
-      INSERT INTO task (${NEW_COLUMNS}, id, payload, cost, unique_key, unique_while)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+      INSERT INTO task (${NEW_COLUMNS}, id, payload, cost, policy, unique_key, unique_while)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       ON CONFLICT (id) DO NOTHING`),
     /** What there is by an id. */
     there: db.prepare<[string], { state: number; changed_at: number }>(/* sql */ `
