@@ -8,8 +8,9 @@ export function judge(plan: Plan, failure: unknown, { clock, classify: classifie
   const { seed, policy, history } = plan
   const verdict = classify(failure, policy, clock.now(), classifier)
   const random = identityRandom(seed, history.attempts + 1)
-  const decision = decide(policy, history, verdict, { now: plan.now(), random })
-  return { type: 'failed', failure, verdict, random, decision }
+  const askedMs = plan.delayAfter?.(failure, verdict)
+  const decision = decide(policy, history, verdict, { now: plan.now(), random, delayMs: askedMs })
+  return { type: 'failed', failure, verdict, random, askedMs, decision }
 }
 
 /** Asks the kernel what follows from an attempt whose worker died. `plan.history` is what was on record before the loss. */

@@ -9,6 +9,8 @@ export interface Plan {
   readonly policy: Policy
   /** The record before this attempt. */
   readonly history: History
+  /** The delay that the code of the work asks for after a failure; `undefined` for that of the policy. */
+  delayAfter?(failure: unknown, verdict: Verdict): number | undefined
   /** The present time, on the clock of `history`. */
   now(): number
   /** The work that events are about. Called only where there is a sink, or a tracer. */
@@ -33,6 +35,8 @@ export interface Judgement {
   readonly failure: unknown
   readonly verdict: Verdict
   readonly random: number
+  /** The delay that the code of the work asked for, if it did. */
+  readonly askedMs?: number | undefined
   readonly decision: Decision
 }
 

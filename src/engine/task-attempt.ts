@@ -10,7 +10,7 @@ import {
 } from '../attempt/index.js'
 import type { KindCodec } from '../codec/internal.js'
 import type { PatternRules } from '../fingerprint/internal.js'
-import type { History, Policy } from '../policy/index.js'
+import type { History, Policy, Verdict } from '../policy/index.js'
 import {
   type AttemptNotes,
   type ClaimedTask,
@@ -160,6 +160,10 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     return codec === undefined ? returned : encodedReturn(returned, this.task.id, codec)
   }
 
+  delayAfter(failure: unknown, verdict: Verdict): number | undefined {
+    return this.#kind.delayAfter?.(failure, verdict, this.history.attempts + 1)
+  }
+
   told(end: End): End {
     return toldEnd(end, this.#kind.codec)
   }
@@ -246,13 +250,16 @@ export class TaskAttempt implements Driver, AttemptRecorder {
   /** The notes that the ledger keeps: how far it had come, if it failed or was cut short, and its steps. */
   #notes(end: End): AttemptNotes | undefined {
     const used = this.#used
-    if (this.#steps === undefined && this.#notebook === undefined && used === undefined) return undefined
+    const askedMs = end.type === 'failed' ? end.askedMs : undefined
+    if (this.#steps === undefined && this.#notebook === undefined && used === undefined && askedMs === undefined)
+      return undefined
     const told = end.type === 'failed' || end.type === 'stopped' ? this.#notebook?.notes() : undefined
     const step = 'step' in end ? end.step?.name : undefined
     const isOver = end.type === 'succeeded' || end.type === 'advanced'
     const unusedSteps = isOver ? (this.#steps?.unused ?? []) : []
     const notes = {
       ...told,
+      ...(askedMs !== undefined && { askedMs }),
       ...(used !== undefined && { used }),
       ...(step !== undefined && { step }),
       ...(unusedSteps.length > 0 && { unusedSteps }),

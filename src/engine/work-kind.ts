@@ -1,6 +1,6 @@
 import type { ActiveAttempt, Failed, Refused, Returned } from '../attempt/index.js'
 import type { KindCodec } from '../codec/internal.js'
-import type { Classifier, Policy } from '../policy/index.js'
+import type { Classifier, Policy, Verdict } from '../policy/index.js'
 import type { Lane } from '../store/index.js'
 import type { ClaimedTask, Cost, Outcome, StoreContract } from '../store/internal.js'
 import type { Work } from '../telemetry/index.js'
@@ -24,6 +24,8 @@ export interface WorkKind {
   readonly version?: string
   /** Encodes what the store keeps of its tasks. `call` gets them decoded. Default: nothing is encoded. */
   readonly codec?: KindCodec | undefined
+  /** The delay that its code asks for after a failure; `undefined` for that of the policy. Never throws. */
+  readonly delayAfter?: ((failure: unknown, verdict: Verdict, attempt: number) => number | undefined) | undefined
   /** Called before its first task is claimed. */
   readonly prepare?: () => Promise<void>
   /** Default: every payload is good. */

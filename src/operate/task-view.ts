@@ -82,6 +82,8 @@ export interface LedgerRowView extends NotesView {
   readonly verdict: NonNullable<LedgerRow['verdict']> | null
   /** The delay until the next attempt. */
   readonly delayMs: number | null
+  /** The delay that the code of its kind asked for, in place of the backoff; `null` if it did not. */
+  readonly askedMs: number | null
   /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | null
   /** The payload that an edit replaced; `null` in other rows. */
@@ -155,6 +157,7 @@ export function ledgerRowView(row: LedgerRow): LedgerRowView {
     outcome: row.outcome,
     verdict: row.verdict ?? null,
     delayMs: row.delayMs ?? null,
+    askedMs: row.notes?.askedMs ?? null,
     reason: row.reason ?? null,
     payloadBefore: row.before?.payload === undefined ? null : exactValue(row.before.payload),
     error: shown(row.error),

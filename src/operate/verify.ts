@@ -210,7 +210,8 @@ export function recompute(
   verdict: Verdict,
   random: number,
 ): Decision {
-  if (row.outcome !== 'lost') return decide(policy, history, verdict, { now: row.endedAt, random })
+  if (row.outcome !== 'lost')
+    return decide(policy, history, verdict, { now: row.endedAt, random, delayMs: row.notes?.askedMs })
   // A loss is decided on by the next worker, and when is not on record. Where its time was over by then, any later time does.
   const isOver = row.reason !== undefined && row.reason !== 'losses_exhausted'
   return decideLoss(policy, history, isOver ? Infinity : row.endedAt)

@@ -56,6 +56,21 @@ describe('attempts', () => {
   })
 })
 
+describe('a delay that the code of the work asks for', () => {
+  it('goes before the backoff, and after the wait of a rate limit', () => {
+    expect(decideOn({}, RETRYABLE, { delayMs: 7 })).toEqual(retryIn(7))
+    expect(decideOn({}, RETRYABLE, { delayMs: 0 })).toEqual(retryIn(0))
+    expect(decideOn({}, LIMITED, { delayMs: 7 })).toEqual(retryIn(7))
+    expect(decideOn({}, waitFor(50), { delayMs: 7 })).toEqual(retryIn(50))
+  })
+
+  it('does not help where the work is over', () => {
+    expect(decideOn({ attempts: 1 }, RETRYABLE, { delayMs: 7 })).toEqual(giveUp('attempts_exhausted'))
+    expect(decideOn({ ttl: 7 }, RETRYABLE, { delayMs: 7 })).toEqual(giveUp('ttl_expired'))
+    expect(decideOn({ ttl: 8 }, RETRYABLE, { delayMs: 7 })).toEqual(retryIn(7))
+  })
+})
+
 describe('losses', () => {
   const lost = (input: PolicyInput, history: Partial<History>, now = NOW) =>
     decideLoss(plain(input), { ...begin(NOW), ...history }, now)

@@ -7,6 +7,8 @@ export interface Circumstances {
   readonly now: number
   /** A number in [0, 1) that places the delay within its jitter. */
   readonly random: number
+  /** The delay that the code of the work asks for in place of the backoff. A wait that a rate limit asks for goes before it. */
+  readonly delayMs?: number | undefined
   /** Whether the caller no longer wants the work. */
   readonly aborted?: boolean | undefined
   /** Whether the retry budget that this work shares is empty. */
@@ -26,7 +28,8 @@ export function decide(policy: Policy, history: History, verdict: Verdict, circu
   if (verdict.class === 'final') return giveUp('final_error')
   if (!deferred && attempt >= policy.attempts) return giveUp('attempts_exhausted')
 
-  const delayMs = hintMs ?? delayAfter(policy, attempt, history.previousDelayMs, circumstances.random)
+  const delayMs =
+    hintMs ?? circumstances.delayMs ?? delayAfter(policy, attempt, history.previousDelayMs, circumstances.random)
   const at = circumstances.now + delayMs
   const late = refusal(policy, history, at, attempt)
   if (late) return giveUp(late)

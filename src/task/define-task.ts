@@ -3,6 +3,7 @@ import { OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import { DECLARE_OPTIONS, type DeclaredTask, type DeclareOptions, declared } from './declare-task.js'
 import type { SchemasUnlessJson } from './json-type.js'
+import type { RetryDelay } from './retry-delay.js'
 import type { TaskContext } from './task-context.js'
 
 /** Does the work of a task. It may be called more than once for the same task: after a failure, and after a worker died. */
@@ -19,6 +20,11 @@ export interface TaskOptions<Payload, Result, Input = Payload, Output = Result>
   extends DeclareOptions<Payload, Result, Input, Output> {
   /** Does the work. Gets the payload, as the schema returns it, and its task. */
   readonly handler: TaskHandler<Payload, Result>
+  /**
+   * Says how long to wait after a failure, where no backoff of a policy is enough. `undefined` leaves it to the policy. A wait
+   * that a rate limit asks for goes before it. The answer is on record with the attempt.
+   */
+  readonly retryDelay?: RetryDelay | undefined
 }
 
 /** A kind of task: tasks enqueued under this name are run by this handler, under this policy. */
@@ -26,9 +32,15 @@ export interface TaskDefinition<Payload = unknown, Result = unknown, Input = Pay
   extends DeclaredTask<Payload, Result, Input, Output> {
   /** A method, so that definitions with different payloads fit into one list. */
   handler(payload: Payload, task: TaskContext): ReturnType<TaskHandler<Payload, Result>>
+  /** Says how long to wait after a failure. */
+  readonly retryDelay?: RetryDelay | undefined
 }
 
-const TASK_OPTIONS: KnownOptions<TaskOptions<unknown, unknown>> = { ...DECLARE_OPTIONS, handler: 'function' }
+const HANDLING: KnownOptions<Pick<TaskOptions<unknown, unknown>, 'handler' | 'retryDelay'>> = {
+  handler: 'function',
+  retryDelay: 'function',
+}
+const TASK_OPTIONS: KnownOptions<TaskOptions<unknown, unknown>> = { ...DECLARE_OPTIONS, ...HANDLING }
 
 /**
  * Defines a kind of task. The types of its payload and result come from schemas, or from the handler.
@@ -48,16 +60,16 @@ export function defineTask<Payload, Result, Input = Payload, Output = ResultOf<R
 ): TaskDefinition<Payload, ResultOf<Result>, Input, Output>
 export function defineTask<Payload, Result, Input, Output>(
   task: DeclaredTask<Payload, Result, Input, Output>,
-  options: { readonly handler: TaskHandler<Payload, Result> },
+  options: { readonly handler: TaskHandler<Payload, Result>; readonly retryDelay?: RetryDelay | undefined },
 ): TaskDefinition<Payload, Result, Input, Output>
 export function defineTask<Payload, Result, Input, Output>(
   kind: string | DeclaredTask<Payload, Result, Input, Output>,
   options: TaskOptions<Payload, Result, Input, Output>,
 ): TaskDefinition<Payload, Result, Input, Output> {
-  const { handler } = options
-  if (typeof kind === 'object') checkOptions('defineTask() of a declared task', options, { handler: 'function' })
+  const { handler, retryDelay } = options
+  if (typeof kind === 'object') checkOptions('defineTask() of a declared task', options, HANDLING)
   else checkOptions('defineTask()', options, TASK_OPTIONS)
   const task = typeof kind === 'object' ? kind : declared<Payload, Result, Input, Output>(kind, options)
   if (typeof handler !== 'function') throw new OptionError('handler', `The task '${task.kind}' has no handler.`)
-  return { ...task, handler }
+  return { ...task, handler, ...(retryDelay !== undefined && { retryDelay }) }
 }

@@ -67,7 +67,8 @@ describe('a task with a policy of its own', () => {
     const slow = defineTask('slow', {
       policy: { attempts: 1, timeout: '10s' },
       policyMax: { timeout: '1m' },
-      handler: (_: unknown, { signal }) => new Promise(resolve => signal.addEventListener('abort', resolve)),
+      handler: (_: unknown, { signal }) =>
+        new Promise<void>(resolve => signal.addEventListener('abort', () => resolve())),
     })
     await new Worker(store, { tasks: [slow], clock }).start()
     const { id } = await queue.enqueue(slow, null, { policy: { timeout: '30s' } })
@@ -140,7 +141,9 @@ describe('a policy that the kind does not allow is refused, and nothing is enque
   })
 
   it('and so is a kind whose maxima cannot be read', () => {
-    expect(() => declareTask('k', { policyMax: { attempts: 0 } })).toThrow("'policyMax.attempts' of the task 'k' must be")
+    expect(() => declareTask('k', { policyMax: { attempts: 0 } })).toThrow(
+      "'policyMax.attempts' of the task 'k' must be",
+    )
     expect(() => declareTask('k', { policyMax: JSON.parse('{"backoff":"x"}') })).toThrow("'policyMax.backoff' must be")
     expect(() => declareTask('k', { policyMax: JSON.parse('{"jitter":1}') })).toThrow("takes no 'jitter'")
   })

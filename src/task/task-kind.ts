@@ -7,6 +7,7 @@ import { isSlotRunId, type StoreContract } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
 import type { TaskDefinition } from './define-task.js'
 import { PayloadError } from './errors.js'
+import { delayOf } from './retry-delay.js'
 import { slotOfRun } from './slot-of-run.js'
 import { payloadCheck, validate } from './standard-schema.js'
 import { type TaskContext, taskContext } from './task-context.js'
@@ -25,6 +26,7 @@ export function taskKind(definition: TaskDefinition, store: StoreContract): Work
     kind,
     policy,
     policyHash,
+    delayAfter: definition.retryDelay && delayOf(kind, definition.retryDelay),
     hasOwnTtl: policyMax?.ttl !== undefined,
     codec,
     prepare: async () => {

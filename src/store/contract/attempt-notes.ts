@@ -6,6 +6,8 @@ export interface AttemptNotes {
   readonly step?: string | undefined
   /** Steps on record that the handler did not ask for: it has left them out, or renamed them. */
   readonly unusedSteps?: readonly string[] | undefined
+  /** The delay until the next attempt that the code of its kind asked for, in place of the backoff. */
+  readonly askedMs?: number | undefined
   /** How much it took from each bucket, as its handler reported. */
   readonly used?: Cost | undefined
   /** How far it had come. */

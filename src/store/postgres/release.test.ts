@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '0afc5dacf6cdb5fe876a71e4f220770ded5f6a72ac072ac893ade844fb0f74be',
+  1: 'eba64f3ff9299ec0817d137c5d7aaf727a3e36e9962e62e83d271df454946c9c',
 }
 
 const MAX_LINES = 60
