@@ -4,6 +4,7 @@ import { quoted } from '../policy/internal.js'
 import { SETTLED, type Settled, type Settlement, type StoreContract } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
 import type { Clock } from '../time/index.js'
+import { warnLocked } from './warn-locked.js'
 
 /** The callbacks of a settler. */
 export interface SettlerListener {
@@ -120,7 +121,7 @@ export class Settler {
   }
 
   async #settleAside(settlement: Settlement, failure: Error): Promise<void> {
-    warn(`The outcome of the task ${quoted(settlement.id)} cannot be recorded yet; still trying.`, failure)
+    warnLocked(`The outcome of the task ${quoted(settlement.id)} cannot be recorded yet; still trying.`, failure)
     let sentAt = 0
     const ask = async () => {
       sentAt = this.#clock.monotonic()
@@ -135,13 +136,12 @@ export class Settler {
     } catch (failure) {
       if (isRefusal(failure, this.#clock)) await this.#bury(settlement, failure).catch(() => {})
       else
-        warn(`The outcome of the task ${quoted(settlement.id)} is not on record: its attempt counts as lost.`, failure)
+        warnLocked(
+          `The outcome of the task ${quoted(settlement.id)} is not on record: its attempt counts as lost.`,
+          failure,
+        )
     }
   }
-}
-
-function warn(problem: string, failure: unknown): void {
-  process.emitWarning(`${problem} ${failureText(failure)}`, { type: 'RedriveWarning', code: 'task_locked' })
 }
 
 /** Replaces a settlement that the store cannot take by a dead letter that says so. */

@@ -1,7 +1,10 @@
 import { type Outages, persist, UNTIL_ANSWERED } from '../../attempt/index.js'
 import { canonicalJson, hashJson, type Policy } from '../../policy/index.js'
+import { quoted } from '../../policy/internal.js'
+import { StoreBusyError } from '../../store/index.js'
 import { type StepRecord, type StepState, type StoreContract, stepRecord } from '../../store/internal.js'
 import type { Clock } from '../../time/index.js'
+import { warnLocked } from '../warn-locked.js'
 
 /** A claim of a task, as a record of its steps has to present it. */
 interface Fence {
@@ -34,7 +37,11 @@ export class StepRecords {
     const { name, isDone, result, ...rest } = step
     const state: StepState = rest
     const recording = { id, token, name, isDone, result, state: JSON.stringify(state) }
-    return this.#ask(() => this.#store.recordStep(recording), signal)
+    const onLocked = (failure: unknown) => {
+      const step = `The step ${quoted(name)} of the task ${quoted(id)}`
+      warnLocked(`${step} cannot be recorded yet; still trying.`, failure)
+    }
+    return this.#ask(() => this.#store.recordStep(recording), signal, onLocked)
   }
 
   /** Keeps the policy that decides on a step, so that its decisions can be recomputed. Returns its hash. */
@@ -46,18 +53,24 @@ export class StepRecords {
     return hash
   }
 
-  /** A signal costs as much as a record in memory, so it is made only for a store that is away. */
-  async #ask<T>(ask: () => Promise<T>, signal: () => AbortSignal): Promise<T> {
+  /**
+   * A signal costs as much as a record in memory, so it is made only for a store that is away. A task that another transaction
+   * holds is no outage: the store answers for all others.
+   */
+  async #ask<T>(ask: () => Promise<T>, signal: () => AbortSignal, onLocked?: (failure: unknown) => void): Promise<T> {
     let first: Promise<T> | undefined = ask()
     try {
       return await first
-    } catch {
+    } catch (failure) {
+      const isLocked = onLocked !== undefined && failure instanceof StoreBusyError
+      if (isLocked) onLocked(failure)
       const next = () => {
         const answer = first ?? ask()
         first = undefined
         return answer
       }
-      return persist(next, UNTIL_ANSWERED, { clock: this.#clock, outages: this.#outages, signal: signal() })
+      const outages = isLocked ? undefined : this.#outages
+      return persist(next, UNTIL_ANSWERED, { clock: this.#clock, outages, signal: signal() })
     }
   }
 }

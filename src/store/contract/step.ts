@@ -29,7 +29,7 @@ export interface ForgottenSteps {
 export interface StepStore {
   /**
    * Records a step of a running task, unless it is done already. Returns false if the token does not hold any more: then
-   * nothing has changed.
+   * nothing has changed. Rejects with a `StoreBusyError` if another transaction holds the task.
    */
   recordStep(step: StepRecording): Promise<boolean>
   /** The steps of a task, in the order in which they were first recorded. */

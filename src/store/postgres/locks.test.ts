@@ -97,6 +97,61 @@ it('a worker goes on while a handler’s transaction holds its task past its tim
   await handler.query('ROLLBACK')
 }, 30_000)
 
+it('records the steps of other tasks while a transaction holds one, without waiting for it twice', async () => {
+  const store = await open()
+  const tasks = await claimed(store, ['a', 'b', 'c'])
+  const handler = await connect()
+  await handler.query('BEGIN')
+  await store.completeIn(handler, tasks[0] ?? { id: '', token: '' })
+
+  const record = (name: string) => {
+    const step = { name, isDone: true, result: '1', state: '{}' }
+    return Promise.allSettled(tasks.map(({ id, token }) => store.recordStep({ ...step, id, token })))
+  }
+  const recorded = { status: 'fulfilled', value: true }
+  const locked = { message: expect.stringMatching(/The task 'a' is locked by process \d+ .*'billing'/) }
+  expect(await record('first')).toEqual([
+    { status: 'rejected', reason: expect.objectContaining(locked) },
+    recorded,
+    recorded,
+  ])
+  await (await connect()).query(`ALTER FUNCTION redrive.record_steps(json, bigint) SET lock_timeout = '1h'`)
+  expect(await record('second')).toMatchObject([{ status: 'rejected', reason: locked }, recorded, recorded])
+
+  await handler.query('ROLLBACK')
+  expect(await record('third')).toEqual([recorded, recorded, recorded])
+})
+
+it('a step waits while its own handler’s transaction holds its task, which is no outage', async () => {
+  const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
+  onTestFinished(() => warned.mockRestore())
+  const store = await open()
+  const handler = await connect()
+  const onOutage = vi.fn()
+  const task = defineTask('t', {
+    handler: async (_: object, task) => {
+      await handler.query('BEGIN')
+      await store.completeIn(handler, task.fence)
+      const step = task.step('charge', () => 'ch_1')
+      await vi.waitFor(() => expect(warned).toHaveBeenCalled(), { timeout: 15_000 })
+      await handler.query('ROLLBACK')
+      return step
+    },
+  })
+  const worker = new Worker(store, { tasks: [task], onOutage })
+  await worker.start()
+  const queue = new TaskQueue(store)
+  const { id } = await queue.enqueue(task, {})
+  expect(await queue.result(id)).toBe('ch_1')
+  expect(String(warned.mock.calls[0]?.[0])).toMatch(
+    new RegExp(
+      `^The step 'charge' of the task '${id}' cannot be recorded yet.*'${id}' is locked by process .*'billing'`,
+    ),
+  )
+  expect(onOutage).not.toHaveBeenCalled()
+  await worker.stop()
+}, 30_000)
+
 it('cancels the others while a transaction holds one, and says who holds it when that is the only one', async () => {
   const store = await open()
   const [fence = { id: '', token: '' }] = await claimed(store, ['a', 'b'])

@@ -18,6 +18,7 @@ import { Enqueues } from './enqueue.js'
 import { grant, grantEnqueue, grantRead } from './grant.js'
 import { Holdings } from './holdings.js'
 import { PostgresIdempotencyKeys } from './idempotency-keys.js'
+import { LockedTasks } from './locked-tasks.js'
 import { once } from './once.js'
 import { postgresAudit, postgresPolicies } from './records.js'
 import { learnFromRefusals } from './refusals.js'
@@ -66,12 +67,13 @@ export class PostgresStore extends BaseStore implements Movable {
     const judge = (now: number) => beside.read(tx => judgeGates(tx, now))
     const learn = () => learnFromRefusals(settlements)
     const runBudgets = new RunBudgets(settlements, run => beside.write(tx => lookAtBudget(tx, run)))
+    const locked = new LockedTasks(settlements)
     const hot = {
       database,
       enqueues,
       claims: new Claims(claims, holdings),
-      settlements: new Settlements(settlements, signals, ends, holdings, enqueues, judge, learn, runBudgets),
-      steps: new StepRecords(settlements),
+      settlements: new Settlements(settlements, signals, ends, holdings, enqueues, judge, learn, runBudgets, locked),
+      steps: new StepRecords(settlements, locked),
       workers: new Workers(claims, signals, holdings),
     }
     super({

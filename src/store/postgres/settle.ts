@@ -1,7 +1,5 @@
-import { quoted } from '../../policy/internal.js'
 import type { GateChange } from '../contract/budget-store.js'
 import { type Outcome, type Settled, type Settlement, STALE } from '../contract/claim.js'
-import { StoreBusyError } from '../contract/errors.js'
 import { withGates } from '../rules/budgets/gate-answers.js'
 import { tasksIfDead } from '../rules/if-dead.js'
 import { Batcher } from './batcher.js'
@@ -9,6 +7,7 @@ import { type Database, isOutage } from './database.js'
 import type { Ends } from './ends.js'
 import type { Enqueues } from './enqueue.js'
 import type { Holdings } from './holdings.js'
+import type { LockedTasks } from './locked-tasks.js'
 import type { RunBudgets } from './run-budgets.js'
 import { type SettleAnswer, SettlementBatch } from './settlement-batch.js'
 import type { Signals } from './signals.js'
@@ -24,8 +23,7 @@ export class Settlements {
   readonly #learn: () => Promise<void>
   readonly #runBudgets: RunBudgets
   #isPrepared = false
-  /** Tasks that were locked when they were to be settled. */
-  readonly #suspects = new Set<string>()
+  readonly #locked: LockedTasks
   readonly #batcher = new Batcher<Settlement, Settled>(batch => this.#send(batch), isOutage)
 
   constructor(
@@ -37,6 +35,7 @@ export class Settlements {
     judge: Judge,
     learn: () => Promise<void>,
     runBudgets: RunBudgets,
+    locked: LockedTasks,
   ) {
     this.#database = database
     this.#signals = signals
@@ -46,6 +45,7 @@ export class Settlements {
     this.#judge = judge
     this.#learn = learn
     this.#runBudgets = runBudgets
+    this.#locked = locked
   }
 
   async settle(settlements: readonly Settlement[]): Promise<Settled[]> {
@@ -69,7 +69,10 @@ export class Settlements {
   }
 
   async #send(settlements: readonly Settlement[]): Promise<Settled[]> {
-    const { settled, now, isAnyBounded, isAnyBudget, isAnyGateOpen, isAnyRefusal } = await this.#settled(settlements)
+    const { settled, now, isAnyBounded, isAnyBudget, isAnyGateOpen, isAnyRefusal } = await this.#locked.sendAround(
+      settlements,
+      (batch, locked) => this.#sendFree(batch, locked),
+    )
     const isJudged = isAnyGateOpen || (isAnyBudget && settlements.some(({ attempt }) => attempt?.verdict !== undefined))
     // The settlements are on record by then, so a failure here is nobody's: the next ones judge and learn again.
     if (isAnyRefusal) await this.#learn().catch(() => {})
@@ -77,32 +80,6 @@ export class Settlements {
     const isAnyBack = settlements.some(({ outcome }, n) => isBack(outcome, settled[n]))
     if (isAnyBack || isFollowed(settlements) || isAnyBounded || isAnyGateOpen) this.#signals.ring()
     return withGates(await this.#runBudgets.withStops(settlements, settled), gates)
-  }
-
-  /**
-   * Settles all tasks but those that other transactions have locked. Whether one has is asked only when a batch has waited
-   * for too long: asking costs as much as settling.
-   */
-  async #settled(settlements: readonly Settlement[]): Promise<Sent> {
-    let locked = await this.#lockedAmong(settlements.filter(({ id }) => this.#suspects.has(id)))
-    try {
-      return await this.#sendFree(settlements, locked)
-    } catch (failure) {
-      if (!(failure instanceof StoreBusyError)) throw failure
-      locked = await this.#lockedAmong(settlements)
-      if (locked.size === 0) throw failure
-      return this.#sendFree(settlements, locked)
-    }
-  }
-
-  /** The tasks that other transactions have locked, each with the error that names its holder. */
-  async #lockedAmong(settlements: readonly Settlement[]): Promise<ReadonlyMap<string, Error>> {
-    if (settlements.length === 0) return new Map()
-    const ids = settlements.map(({ id }) => id)
-    const rows = (await this.#database.call('locked_tasks', [ids])) as readonly LockedTask[]
-    for (const id of ids) this.#suspects.delete(id)
-    for (const { id } of rows) this.#suspects.add(id)
-    return new Map(rows.map(({ id, holder }) => [id, busy(id, holder)]))
   }
 
   async #sendFree(settlements: readonly Settlement[], locked: ReadonlyMap<string, Error>): Promise<Sent> {
@@ -167,16 +144,6 @@ export class Settlements {
 }
 
 type Call = (fn: string, values: unknown[]) => Promise<unknown>
-
-function busy(id: string, holder: string | null): Error {
-  return new StoreBusyError(`The task ${quoted(id)}`, { holder: holder ?? undefined })
-}
-
-interface LockedTask {
-  readonly id: string
-  /** `null` if its transaction is over by now, or several hold it. */
-  readonly holder: string | null
-}
 
 /** Judges the gates, after ends of attempts have been counted. */
 type Judge = (now: number) => Promise<readonly GateChange[]>

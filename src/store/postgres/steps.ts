@@ -3,19 +3,26 @@ import type { StepPort } from '../port/step-port.js'
 import type { Promised } from '../port/steps.js'
 import { Batcher } from './batcher.js'
 import { type Database, isOutage, type Sql } from './database.js'
+import type { LockedTasks } from './locked-tasks.js'
 import { claimedBy } from './token.js'
 
-/** Records steps. Concurrent calls share a transaction. */
+/** Records steps. Concurrent calls share a transaction, save those whose tasks other transactions have locked. */
 export class StepRecords {
   readonly #database: Database
-  readonly #batcher = new Batcher<StepRecording, boolean>(batch => this.#send(batch), isOutage)
+  readonly #locked: LockedTasks
+  readonly #batcher = new Batcher<StepRecording, boolean | Error>(
+    batch => this.#locked.sendAround(batch, (steps, locked) => this.#sendFree(steps, locked)),
+    isOutage,
+  )
 
-  constructor(database: Database) {
+  constructor(database: Database, locked: LockedTasks) {
     this.#database = database
+    this.#locked = locked
   }
 
   async record(step: StepRecording): Promise<boolean> {
     const [isHeld = false] = await this.#batcher.add([step])
+    if (isHeld instanceof Error) throw isHeld
     return isHeld
   }
 
@@ -24,13 +31,18 @@ export class StepRecords {
     return this.#batcher.idle()
   }
 
-  async #send(steps: readonly StepRecording[]): Promise<boolean[]> {
-    const rows = steps.map(({ id, token, name, isDone, result, state }, n) => {
+  async #sendFree(steps: readonly StepRecording[], locked: ReadonlyMap<string, Error>): Promise<(boolean | Error)[]> {
+    const rows = steps.flatMap(({ id, token, name, isDone, result, state }, n) => {
       const { round, advances } = claimedBy(token)
-      return { n, id, round, advances, name, done: isDone, result, state }
+      return locked.has(id) ? [] : [{ n, id, round, advances, name, done: isDone, result, state }]
     })
-    const held = (await this.#database.call('record_steps', [JSON.stringify(rows), this.#database.at])) as number[]
-    return steps.map((_, n) => held.includes(n))
+    const held = rows.length === 0 ? [] : await this.#send(rows)
+    return steps.map(({ id }, n) => locked.get(id) ?? held.includes(n))
+  }
+
+  /** Returns the numbers of those whose token holds. */
+  async #send(rows: readonly object[]): Promise<readonly number[]> {
+    return (await this.#database.call('record_steps', [JSON.stringify(rows), this.#database.at])) as number[]
   }
 }
 
