@@ -275,6 +275,24 @@ describe('a PostgreSQL source', () => {
     expect((await sweep()).collections).toMatchObject([{ stuck: 5, requeued: 5 }])
   })
 
+  it('limits its statements on both sides: the server ends them, and is asked to end the building of an index', async () => {
+    await pool.query(`CREATE TABLE stuck (archive_id int PRIMARY KEY, status text, attempt_count int,
+      last_attempt_time timestamptz)`)
+    const source = await openPostgresSource(url, { timeout: '20ms' })
+    onTestFinished(() => source.close())
+    const { shape } = collectionOf(archives('stuck'))
+    await expect.poll(() => source.find(shape, '1').catch(String)).toBeUndefined()
+    const holder = await pool.connect()
+    onTestFinished(() => holder.release(true))
+    await holder.query('BEGIN; LOCK TABLE stuck')
+    await expect(source.find(shape, '1')).rejects.toMatchObject({ code: '57014' })
+    await expect(source.createIndexes(shape)).rejects.toThrow('timeout')
+    const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+    await expect.poll(async () => (await holder.query(waiting)).rowCount).toBe(0)
+    await holder.query('ROLLBACK')
+    await expect.poll(() => source.find(shape, '1').catch(String)).toBeUndefined()
+  })
+
   it('names the columns that are missing', async () => {
     await pool.query('CREATE TABLE bare (archive_id int, status text)')
     const source = await opened()

@@ -21,6 +21,7 @@ import { column, identifier } from '../sql/names.js'
 import { indexParts, isFailed, pageQuery, priorityWalk, walksOf } from '../sql/walks.js'
 import { changeQuery, copyQuery, oldRow, removeQuery } from './change.js'
 import { exactTypes } from './exact-types.js'
+import { runAlone, runLimited } from './limited.js'
 import { idOf, type Table, Tables } from './table.js'
 
 type Row = Readonly<Record<string, unknown>>
@@ -32,6 +33,9 @@ export interface PostgresSourceOptions {
 }
 
 const MAX_CONNECTIONS = 4
+
+/** Building an index may take this many times as long as an answer. */
+const INDEX_PATIENCE = 60
 
 /** Two transactions conflicted, and this one was rolled back. */
 const CONFLICT = /^(40001|40P01)$/
@@ -257,8 +261,8 @@ class PostgresSource implements DocumentSource {
   async createIndexes(shape: Shape): Promise<void> {
     for (const { name, text } of await this.#indexes(shape)) {
       const invalid = 'SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid'
-      if ((await this.#query(invalid, [name])).length > 0) await this.#query(`DROP INDEX CONCURRENTLY ${name}`)
-      await this.#query(text)
+      if ((await this.#query(invalid, [name])).length > 0) await this.#build(`DROP INDEX CONCURRENTLY ${name}`)
+      await this.#build(text)
     }
   }
 
@@ -294,9 +298,12 @@ class PostgresSource implements DocumentSource {
 
   #query(text: string, values: unknown[] = [], on?: PoolClient): Promise<Row[]> {
     const classify = (error: unknown) => (CONFLICT.test(sqlState(error)) ? 'retryable' : 'final')
-    const query = { text, values, query_timeout: this.#timeoutMs }
-    const run = async (client: PoolClient) => (await client.query({ ...query, types: exactTypes(client) })).rows
+    const run = (client: PoolClient) => runLimited(client, { text, values, types: exactTypes(client) }, this.#timeoutMs)
     return persist(() => (on === undefined ? this.#lend(run) : run(on)), UNTIL_NO_CONFLICT, { classify })
+  }
+
+  #build(text: string): Promise<Row[]> {
+    return this.#lend(client => runAlone(client, { text }, INDEX_PATIENCE * this.#timeoutMs))
   }
 
   /** Lends a connection of the pool. One that failed is closed. */
