@@ -139,9 +139,13 @@ export class Database {
     }
   }
 
-  /** Calls a function within a transaction of the caller's own. */
+  /** Calls a function within a transaction of the caller's own. Its errors are the driver's, but for a lock that others hold. */
   async callIn(client: SqlClient, fn: string, values: unknown[]): Promise<unknown> {
-    return answerOf(rowsOf(await client.query(this.#callText(fn, values.length), values)))
+    try {
+      return answerOf(rowsOf(await client.query(this.#callText(fn, values.length), values)))
+    } catch (error) {
+      throw sqlState(error) === LOCKED ? await this.#explained(error) : error
+    }
   }
 
   /** The rows of a statement. `redrive.` in it stands for the schema. */
@@ -395,9 +399,13 @@ const VERSIONS = 'SELECT version, oldest FROM redrive.schema_version'
 const NO_CONNECTION = 'the pool gave no connection in time'
 const SILENCE = 'a transaction sent nothing, or got no answer, for too long'
 
-/** Begins a transaction whose statements, and the time between them, are limited. */
+/**
+ * Begins a transaction whose statements, and the time between them, are limited. Waiting for a lock is limited a little more,
+ * so that the error says what the statement waited for.
+ */
 function begin(limitMs: number, isOurs: boolean): string {
-  const limits = `SET LOCAL idle_in_transaction_session_timeout = ${limitMs}; SET LOCAL statement_timeout = ${limitMs}`
+  const lockMs = Math.ceil((limitMs * 7) / 8)
+  const limits = `SET LOCAL idle_in_transaction_session_timeout = ${limitMs}; SET LOCAL statement_timeout = ${limitMs}; SET LOCAL lock_timeout = ${lockMs}`
   return `BEGIN; ${limits}${isOurs ? '; SET LOCAL search_path = pg_catalog' : ''}`
 }
 

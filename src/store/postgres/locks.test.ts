@@ -177,6 +177,36 @@ it('an open transaction that has created a lane keeps nobody from changing the r
   await client.query('COMMIT')
 })
 
+it('names who holds the key of a `once`, and a lock that work within a transaction waits for', async () => {
+  const store = await open({ timeout: '300ms' })
+  const holder = await connect()
+  await holder.query('BEGIN')
+  await store.onceIn(holder, 'k', () => 1)
+  await store.enqueueIn(holder, [{ id: 'own', kind: 'k', payload: '{}' }])
+  const busy = { code: 'store_busy', message: expect.stringMatching(/is locked by process \d+ .*'billing'/) }
+  await expect(store.once('k', () => 2)).rejects.toMatchObject(busy)
+  const client = await connect()
+  await client.query('BEGIN')
+  await expect(store.enqueueIn(client, [{ id: 'own', kind: 'k', payload: '{}' }])).rejects.toMatchObject(busy)
+  await client.query('ROLLBACK')
+  await holder.query('COMMIT')
+  expect(await store.once('k', () => 2)).toBe(1)
+})
+
+it('does not wait for ever for a key that a transaction holds', async () => {
+  const store = await open()
+  const claim = await store.idempotency.claim('k', { fingerprint: 'f', leaseMs: 60_000 })
+  const token = claim.state === 'fresh' ? claim.token : ''
+  const holder = await connect()
+  await holder.query(`BEGIN; SELECT FROM redrive.idempotency WHERE key = 'k' FOR UPDATE`)
+  const named = /is locked by process \d+ .*'billing'/
+  await expect(store.idempotency.renew('k', token, 1000)).rejects.toThrow(named)
+  await expect(store.idempotency.complete('k', token, '1')).rejects.toThrow(named)
+  await expect(store.idempotency.release('k', token)).rejects.toThrow(named)
+  await expect(store.idempotency.clear('k')).rejects.toThrow(named)
+  await holder.query('ROLLBACK')
+})
+
 it('ends on the server what it gives up on', async () => {
   const store = await open({ timeout: '300ms' })
   const client = await connect()

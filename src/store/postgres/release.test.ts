@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'eba64f3ff9299ec0817d137c5d7aaf727a3e36e9962e62e83d271df454946c9c',
+  1: 'a82064dee40f6e60cc971205ce8704c6e31146219de8d612195bd82e3aaefa56',
 }
 
 const MAX_LINES = 60

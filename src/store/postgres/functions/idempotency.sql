@@ -28,7 +28,7 @@ $$;
 
 -- Renews the lease of a key that is in progress. Returns whether it is still this token's.
 CREATE OR REPLACE FUNCTION redrive.renew_key(of_key text, of_token text, lease_ms float8, at bigint) RETURNS boolean
-LANGUAGE plpgsql /* patient verb */ AS $$
+LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   UPDATE redrive.idempotency SET until = ceil(redrive.now_ms(at) + lease_ms)
   WHERE key = of_key AND token = of_token AND result IS NULL;
@@ -39,7 +39,7 @@ $$;
 -- Stores the result of a key. Returns whether it was still this token's. A key keeps its first result: the answer to the
 -- first call may have been lost.
 CREATE OR REPLACE FUNCTION redrive.complete_key(of_key text, of_token text, of_result text, at bigint) RETURNS boolean
-LANGUAGE plpgsql /* patient verb */ AS $$
+LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   UPDATE redrive.idempotency
   SET result = coalesce(result, of_result), done_at = coalesce(done_at, redrive.now_ms(at))
@@ -50,7 +50,7 @@ $$;
 
 -- Gives a key back, unless it has a result; without a token, it is forgotten whatever its state.
 CREATE OR REPLACE FUNCTION redrive.release_key(of_key text, of_token text) RETURNS void LANGUAGE plpgsql
-/* patient verb */ AS $$
+/* verb */ AS $$
 BEGIN
   DELETE FROM redrive.idempotency
   WHERE key = of_key AND (of_token IS NULL OR token = of_token AND result IS NULL);
