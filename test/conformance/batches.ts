@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { OptionError } from '../../src/policy/index.js'
 import type { BatchEndTask, StoreContract } from '../../src/store/internal.js'
 import { add, claim, claimOne, get, kill, LEASE_MS, type StoreBehaviours, settle, start } from './harness.js'
 import { createRedrive, move, take } from './operation-harness.js'
@@ -149,6 +150,34 @@ export const BATCHES: StoreBehaviours = {
     assert.deepEqual(await statusOf(store, 'b'), { status: 'completed', endings: 1, counts: [0, 0, 1, 0, 0, 0] })
     await store.batches.close('b', BY)
     assert.deepEqual(await audited(store), ['batch_closed'])
+  },
+
+  async 'the end of the time to live of its last members ends a batch'(store) {
+    await fill(store, 'b', 2)
+    const tasks = await Promise.all((await membersOf(store, 'b')).map(id => get(store, id)))
+    const places = tasks.map(({ id, changedAt }) => ({ id, changedAt }))
+    await store.lifetimes.expire(places.slice(0, 1))
+    assert.equal((await statusOf(store, 'b')).status, 'running')
+    await store.lifetimes.expire(places)
+    assert.deepEqual(await statusOf(store, 'b'), { status: 'failed', endings: 1, counts: [0, 0, 0, 0, 2, 0] })
+    assert.equal((await get(store, 'batch-end:b:1')).status, 'waiting')
+  },
+
+  async 'a member with a unique key is refused, and nothing is added'(store) {
+    const unique = { key: 'a', while: 'unfinished', conflict: 'keep' } as const
+    const task = { kind: 'k', payload: '0' }
+    const isRefused = (error: unknown) => {
+      assert.ok(error instanceof OptionError)
+      assert.match(error.message, /A task of a batch, here a 'k', cannot have a unique key/)
+      return true
+    }
+    const tasks = [task, { ...task, unique }]
+    await assert.rejects(store.batches.fill('b', { position: 0, tasks, isEnd: true, onEnd: ON_END }), isRefused)
+    assert.equal(await store.batches.get('b'), undefined)
+    await fill(store, 'b', 1)
+    const id = 'batch:b:000000000000.000001'
+    await assert.rejects(store.batches.grow('b', [{ ...task, id, unique }]), isRefused)
+    assert.equal((await membersOf(store, 'b')).length, 1)
   },
 
   async 'a member adds others while it runs, and a repeated attempt adds none twice'(store) {

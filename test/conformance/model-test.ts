@@ -101,12 +101,8 @@ class ModelRun {
     switch (step.op) {
       case 'enqueue': {
         const tasks = step.tasks.map(task => newTask(task, model.now))
-        const expected = tasks.map(task => ({ id: task.id, isNew: model.add(task) }))
-        const added = await store.enqueue(tasks)
-        return assert.deepEqual(
-          added.map(({ id, isNew }) => ({ id, isNew })),
-          expected,
-        )
+        const expected = tasks.map(task => model.uniques.enqueue(task))
+        return assert.deepEqual(await store.enqueue(tasks), expected)
       }
       case 'claim': {
         const { worker, rooms, limit } = step
@@ -159,11 +155,19 @@ class ModelRun {
         model.batches.actedOn(ids)
         return assert.deepEqual(await store.cancel(ids, { who: 'ann' }), expected)
       }
+      case 'expire': {
+        const ids = chosen(step.picks, [...model.tasks.keys()])
+        const tasks = ids.map(id => ({ id, changedAt: model.tasks.get(id)?.changedAt ?? 0 }))
+        const expected = ids.filter(id => model.expire(id))
+        model.batches.actedOn(ids)
+        return assertSame(await store.lifetimes.expire(tasks), expected)
+      }
       case 'redrive': {
         const ids = chosen(step.picks, model.idsByDeath())
-        const expected = ids.filter(id => model.redrive(id))
+        const refused = model.uniques.retake(ids, step.twin)
+        const expected = ids.filter(id => !refused.has(id) && model.redrive(id))
         model.batches.redriven(expected)
-        return assert.deepEqual(await store.redrive(ids, { who: 'ann' }), expected)
+        return assert.deepEqual(await store.redrive(ids, { who: 'ann' }, { twin: step.twin }), expected)
       }
       case 'discard': {
         const ids = chosen(step.picks, model.idsByDeath())
@@ -177,13 +181,15 @@ class ModelRun {
         return
       }
       case 'act': {
-        const expected = model.deadOf(step.kind)
-        const { act, kind, patch, fromStep } = step
-        const { id, moved } = await this.#act({
+        const { act, kind, patch, fromStep, twin } = step
+        const { id, members, moved } = await this.#act({
           act,
           kind,
-          settings: { ...(patch && { patch }), ...(fromStep && { fromStep }) },
+          settings: { ...(patch && { patch }), ...(fromStep && { fromStep }), ...(twin && { twin }) },
         })
+        assertSame(members, model.deadOf(kind))
+        const refused = act === 'redrive' ? model.uniques.retake(members, twin ?? 'skip') : new Set()
+        const expected = members.filter(one => !refused.has(one))
         if (moved.length > 0) this.#acts.unshift(id)
         for (const one of expected) model[act](one, id, patch)
         if (act === 'redrive') model.batches.redriven(expected)
@@ -257,7 +263,9 @@ class ModelRun {
   /** Moves all members of an operation in one step, and stops it. */
   async #act({ act, kind, settings }: Pick<NewOperation, 'act' | 'settings'> & { readonly kind: string }): Promise<{
     readonly id: string
-    readonly moved: string[]
+    /** In the order in which they are moved. */
+    readonly members: readonly string[]
+    readonly moved: readonly string[]
   }> {
     const { operations } = this.#store
     const set = { filter: { kind }, until: await this.#store.now() }
@@ -266,7 +274,7 @@ class ModelRun {
     const move = (await operations.members(id, { limit: 10_000 })).items.map(member => member.id)
     const step = await operations.step(id, token, { leaseMs: LEASE_MS, move, status: 'stopped', progress })
     assert.equal(step?.operation.moved, step?.moved.length)
-    return { id, moved: [...(step?.moved ?? [])] }
+    return { id, members: move, moved: step?.moved ?? [] }
   }
 
   /** Tells which tasks wait under a retry budget, if any did before. */
@@ -355,6 +363,9 @@ function chosen<T>(picks: readonly number[], from: readonly T[]): T[] {
   return from.length === 0 ? [] : [...new Set(picks.map(pick => from[pick % from.length] as T))]
 }
 
-function newTask<T extends Omit<NewTaskChoice, 'id'>>({ submittedAgoMs, dueInMs, ...task }: T, now: number) {
-  return { ...task, payload: '{}', submittedAt: now - submittedAgoMs, runAt: now + dueInMs }
+function newTask<T extends Omit<NewTaskChoice, 'id' | 'unique' | 'n'> & Partial<NewTaskChoice>>(
+  { submittedAgoMs, dueInMs, n, ...task }: T,
+  now: number,
+) {
+  return { ...task, payload: payloadOf({ n }), submittedAt: now - submittedAgoMs, runAt: now + dueInMs }
 }

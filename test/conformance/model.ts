@@ -12,16 +12,19 @@ import type {
   Room,
   Settled,
   Settlement,
+  UniqueKey,
 } from '../../src/store/internal.js'
 
 import { BatchModel } from './batch-model.js'
 import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate } from './budget-model.js'
+import { nOf, UniqueModel } from './unique-model.js'
 
 /** A task as the model knows it. */
 export interface ModelTask extends Lane {
   category: string
   value: string | undefined
   readonly id: string
+  readonly unique: UniqueKey | undefined
   priority: number
   readonly submittedAt: number
   status: TaskStatus
@@ -87,6 +90,7 @@ export class StoreModel {
   readonly tasks = new Map<string, ModelTask>()
   readonly budgets = new BudgetModel()
   readonly batches = new BatchModel(this)
+  readonly uniques = new UniqueModel(this)
   readonly #pauses: { readonly lanes: LaneFilter; readonly isPaused: boolean }[] = []
   readonly #limits: { readonly lanes: LaneFilter; readonly limits: ModelLimits }[] = []
   readonly #lanes = new Map<string, ModelLane>()
@@ -144,10 +148,13 @@ export class StoreModel {
     priority = 0,
     submittedAt = 0,
     runAt = 0,
+    unique,
+    payload,
   }: NewTask & { id: string }): boolean {
     if (this.tasks.has(id)) return false
     const fresh = { attempts: 0, deferrals: 0, losses: 0, isUndecided: false, isToBeCancelled: false }
-    const task = { id, kind, category, key, priority, submittedAt, dueAt: runAt, changedAt: this.now, ...fresh }
+    const place = { id, kind, category, key, priority, submittedAt, unique }
+    const task = { ...place, dueAt: runAt, changedAt: this.now, ...fresh }
     const none = {
       run: undefined,
       advance: undefined,
@@ -161,7 +168,7 @@ export class StoreModel {
       ...none,
       budget: undefined,
       blocks: false,
-      n: undefined,
+      n: nOf({ payload }),
       status: 'waiting',
       ledger: [],
       lostNotes: [],
@@ -393,7 +400,18 @@ export class StoreModel {
       if (isHead) Object.assign(lane, { heldUntil: -Infinity, heldBy: undefined })
       Object.assign(task, { status: 'cancelled', changedAt: this.now, budget: undefined })
       task.ledger.push('cancelled')
+      this.uniques.release(task)
     } else return false
+    return true
+  }
+
+  /** Gives up a task that waits, unless its lane is paused: its time to live is over. */
+  expire(id: string): boolean {
+    const task = this.tasks.get(id)
+    if (task?.status !== 'waiting' || this.isPaused(task)) return false
+    Object.assign(task, { status: 'dead', changedAt: this.now, budget: undefined, isUndecided: false })
+    task.blocks = this.lane(task).limits.onDead === 'block'
+    this.uniques.release(task)
     return true
   }
 
@@ -450,6 +468,7 @@ export class StoreModel {
 
   /** Whether a waiting task can have another place. The head of an ordered lane can be made due, which ends its hold. */
   #arrange(task: ModelTask, place: Partial<Place>): boolean {
+    if (this.uniques.isQueued(task)) return false
     const { dueAt = task.dueAt, priority = task.priority } = place
     const isDueAnyway = Math.max(dueAt, task.dueAt) <= this.now
     if (priority === task.priority && (dueAt === task.dueAt || isDueAnyway)) return false
@@ -488,6 +507,7 @@ export class StoreModel {
       Object.assign(task, { status: 'dead', isUndecided: false, ...task.moved?.before, moved: undefined })
       task.blocks = this.lane(task).limits.onDead === 'block'
       task.ledger.push('undone')
+      this.uniques.release(task)
     }
     return back.length
   }
@@ -501,7 +521,9 @@ export class StoreModel {
   /** Returns the fields that the store should report for a task. */
   expected(task: ModelTask): Partial<TaskRecord> {
     const { status, category, value, priority, dueAt, changedAt, attempts, deferrals, losses, group } = task
-    const nextAttemptAt = status === 'waiting' ? dueAt : undefined
+    const isQueued = (status === 'waiting' && this.uniques.isQueued(task)) || undefined
+    const nextAttemptAt = status === 'waiting' && !isQueued ? dueAt : undefined
+    const unique = task.unique && { key: task.unique.key, while: task.unique.while }
     const operation = task.moved?.operation
     const isBudgeted = task.budget === undefined ? undefined : true
     const counters = { attempts, deferrals, losses }
@@ -518,6 +540,8 @@ export class StoreModel {
       nextAttemptAt,
       operation,
       isBudgeted,
+      isQueued,
+      unique,
     }
   }
 
@@ -564,6 +588,7 @@ export class StoreModel {
     const isStillUndecided = isUndecided && type === 'released'
     Object.assign(task, { changedAt: this.now, run: undefined, advance: undefined })
     Object.assign(task, { isToBeCancelled: false, isUndecided: isStillUndecided })
+    if (isOver(type)) this.uniques.release(task)
   }
 
   /** A failure counts unless it is the payload's or a rate limit's, and an attempt that is made again is no first one. */
@@ -637,6 +662,7 @@ export class StoreModel {
    * once.
    */
   #opensAt(task: ModelTask): number {
+    if (this.uniques.isQueued(task)) return Infinity
     const { heldUntil, evenlyUntil, limits } = this.lane(task)
     return Math.max(task.dueAt, heldUntil, rateOpensAt(evenlyUntil, limits.perSecond))
   }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import type { Lane, LaneLimits, Retention } from '../../src/store/index.js'
-import type { BudgetScope, Outcome, Room } from '../../src/store/internal.js'
+import type { BudgetScope, Outcome, Room, TwinRule, UniqueKey } from '../../src/store/internal.js'
 
 import type { ModelBudgetSettings } from './budget-model.js'
 import { LEASE_MS } from './harness.js'
@@ -31,7 +31,9 @@ export type Operation =
   | { readonly op: 'die'; readonly survivor: string }
   | { readonly op: 'leave'; readonly worker: string }
   | { readonly op: 'cancel'; readonly picks: readonly number[] }
-  | { readonly op: 'redrive'; readonly picks: readonly number[] }
+  /** The time to live of waiting tasks is over, and nobody runs them. */
+  | { readonly op: 'expire'; readonly picks: readonly number[] }
+  | { readonly op: 'redrive'; readonly picks: readonly number[]; readonly twin: TwinRule }
   | { readonly op: 'discard'; readonly picks: readonly number[] }
   /** Replaces payloads by a number. */
   | { readonly op: 'edit'; readonly picks: readonly number[]; readonly n: number }
@@ -41,6 +43,7 @@ export type Operation =
       readonly act: 'redrive' | 'discard'
       readonly kind: string
       readonly fromStep?: string | undefined
+      readonly twin?: TwinRule | undefined
       readonly patch?: { readonly n: number | null } | undefined
     }
   /** A bulk act on all tasks of a kind that wait; its time is counted from now. */
@@ -71,7 +74,7 @@ export type Operation =
   | {
       readonly op: 'fill'
       readonly batch: string
-      readonly tasks: readonly Omit<NewTaskChoice, 'id'>[]
+      readonly tasks: readonly Omit<NewTaskChoice, 'id' | 'unique' | 'n'>[]
       readonly isEnd: boolean
     }
   /** A worker looks whether a batch has ended. */
@@ -87,6 +90,9 @@ export interface NewTaskChoice extends Lane {
   readonly priority: number
   readonly submittedAgoMs: number
   readonly dueInMs: number
+  readonly unique: UniqueKey | undefined
+  /** The field of its payload. */
+  readonly n: number | undefined
 }
 
 /** A claimed task to be settled: one that is running, or any that ever was claimed. */
@@ -112,6 +118,32 @@ const WORKERS = ['w1', 'w2', 'w3']
 const IDS = 300
 const STEPS = 120
 
+/** Any unique key that makes sense. */
+function uniqueKeys(): fc.Arbitrary<UniqueKey> {
+  const key = fc.constantFrom('a', 'b')
+  const span = fc.integer({ min: 1, max: 5000 })
+  return fc.oneof(
+    fc.record({
+      key,
+      while: fc.constant('unfinished' as const),
+      conflict: fc.constantFrom('keep', 'replace', 'after'),
+    }),
+    fc.record({ key, while: fc.constant('waiting' as const), conflict: fc.constantFrom('keep', 'replace') }),
+    fc.record({
+      key,
+      while: fc.constant('waiting' as const),
+      conflict: fc.constant('postpone' as const),
+      maxWaitMs: span,
+    }),
+    fc.record({
+      key,
+      while: fc.constant('within' as const),
+      conflict: fc.constant('keep' as const),
+      withinMs: span,
+    }),
+  )
+}
+
 /** Any list of operations. */
 export function operations(): fc.Arbitrary<Operation[]> {
   const kind = fc.constantFrom(...KINDS)
@@ -136,7 +168,12 @@ export function operations(): fc.Arbitrary<Operation[]> {
     submittedAgoMs: ms(5000),
     dueInMs: ms(3000),
   }
-  const task = fc.record({ id: fc.nat({ max: IDS }).map(number => `t${number}`), ...member })
+  const task = fc.record({
+    id: fc.nat({ max: IDS }).map(number => `t${number}`),
+    ...member,
+    unique: often<UniqueKey | undefined>(undefined, uniqueKeys()),
+    n: fc.constantFrom(undefined, 1, 2),
+  })
   const delayMs = fc.oneof(fc.constant(0), fc.nat({ max: 3000 }))
   const retry = fc.record({ type: fc.constant('retry' as const), delayMs, isBackoff: fc.boolean() })
   const advanced = fc.record({
@@ -190,6 +227,7 @@ export function operations(): fc.Arbitrary<Operation[]> {
     fc.record({ failures, retries }),
   )
   const batch = fc.constantFrom('x', 'y')
+  const twin = fc.constantFrom<TwinRule>('skip', 'replace', 'after')
   const patch = fc.record({ n: fc.constantFrom(1, 2, null) })
   const op = <Name extends Operation['op']>(name: Name) => fc.constant(name)
   const operation: fc.Arbitrary<Operation> = fc.oneof(
@@ -217,11 +255,12 @@ export function operations(): fc.Arbitrary<Operation[]> {
     { weight: 2, arbitrary: fc.record({ op: op('die'), survivor: worker }) },
     { weight: 1, arbitrary: fc.record({ op: op('leave'), worker }) },
     { weight: 1, arbitrary: fc.record({ op: op('cancel'), picks }) },
-    { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks }) },
+    { weight: 1, arbitrary: fc.record({ op: op('expire'), picks }) },
+    { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks, twin }) },
     { weight: 1, arbitrary: fc.record({ op: op('discard'), picks }) },
     { weight: 1, arbitrary: fc.record({ op: op('edit'), picks, n: fc.nat({ max: 2 }) }) },
     { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constantFrom('redrive', 'discard'), kind }) },
-    { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constant('redrive' as const), kind, patch }) },
+    { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constant('redrive' as const), kind, patch, twin }) },
     {
       weight: 2,
       arbitrary: fc.record({

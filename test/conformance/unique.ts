@@ -342,6 +342,37 @@ export const UNIQUE: StoreBehaviours = {
     ])
   },
 
+  async 'in one call, keys that others had are as good as new ones'(store, advance) {
+    const keyed = (unique: UniqueKey, key: string) => ({ kind: 'k', payload: '{}', unique: { ...unique, key } })
+    await store.enqueue([keyed(THROTTLE, 'a'), keyed(PENDING, 'b')])
+    await claim(store)
+    await advance(1000)
+    const outcomes = (await store.enqueue([keyed(THROTTLE, 'a'), keyed(PENDING, 'b')])).map(({ outcome }) => outcome)
+    assert.deepEqual(outcomes, ['created', 'created'])
+  },
+
+  async 'of tasks with the same id in one call, the first is added whose key is free'(store) {
+    await ask(store, DEDUPLICATE, { id: 'there' })
+    const task = (id: string, key: string) => ({ id, kind: 'k', payload: '{}', unique: { ...DEDUPLICATE, key } })
+    const answers = await store.enqueue([
+      task('x', 'c'),
+      task('x', 'b'),
+      task('y', 'a'),
+      task('y', 'd'),
+      task('z', 'c'),
+    ])
+    assert.deepEqual(
+      answers.map(({ id, outcome }) => [id, outcome]),
+      [
+        ['x', 'created'],
+        ['x', 'kept'],
+        ['there', 'kept'],
+        ['y', 'created'],
+        ['x', 'kept'],
+      ],
+    )
+  },
+
   async 'concurrent calls with one key add one task'(store) {
     const answers = await Promise.all(Array.from({ length: 50 }, () => ask(store, DEDUPLICATE)))
     const [first] = answers

@@ -270,11 +270,17 @@ export function* cancelTasks(tx: Tx, ids: readonly string[], by: By | undefined,
   return ending
 }
 
-/** Gives up waiting tasks of which some may be items. Ends or stops their runs, since no process may look after these. */
+/**
+ * Gives up waiting tasks of which some may be items or members of batches. Ends or stops their runs, and ends their batches, since
+ * no process may look after these.
+ */
 export function* expireTasks(tx: Tx, tasks: readonly TaskPlace[], now: number): Steps<string[]> {
-  const runs = yield* lockRuns(tx, yield* tx.tasks.itemsOf(tasks.map(({ id }) => id)))
+  const ids = tasks.map(({ id }) => id)
+  const batches = yield* lockBatches(tx, ids)
+  const runs = yield* lockRuns(tx, yield* tx.tasks.itemsOf(ids))
   const expired = yield* tx.tasks.expire(tasks, now)
   for (const { state } of runs.values()) yield* addUp(tx, state, now)
+  yield* addUpBatches(tx, batches, now)
   return expired
 }
 

@@ -255,10 +255,12 @@ END
 $$;
 
 -- Adds the tasks of a batch one by one, since some of their unique keys, or ids, are taken. In the order of their keys, as in
--- `take_keys`. Returns the same as `enqueue_batch`.
+-- `take_keys`; but in their own if some have the same id, since then the first that is added gets it. Returns the same as
+-- `enqueue_batch`.
 CREATE OR REPLACE FUNCTION redrive.enqueue_singly(batch redrive.new_task_columns, lane_ids bigint[], now_ms bigint)
 RETURNS text LANGUAGE plpgsql /* path */ AS $$
 DECLARE
+  has_twice constant boolean := (SELECT count(DISTINCT id) FROM unnest(batch.ids) AS id) < cardinality(batch.ids);
   notes json[] := '{}';
   its record;
   met record;
@@ -266,7 +268,8 @@ BEGIN
   FOR its IN
     SELECT *, (asked).key, EXISTS (
       SELECT FROM redrive.unique_key AS own WHERE own.kind = (asked).kind AND own.key = (asked).key AND own.task = asking.id
-    ) AS has_key FROM redrive.keys_asked(batch) AS asking ORDER BY (asked).kind, (asked).key NULLS FIRST, n
+    ) AS has_key FROM redrive.keys_asked(batch) AS asking
+    ORDER BY CASE WHEN has_twice THEN n END, (asked).kind, (asked).key NULLS FIRST, n
   LOOP
     IF EXISTS (SELECT FROM redrive.task WHERE id = its.id) THEN
       notes := notes || redrive.note_of(its.n, its.id, 'kept');
@@ -287,7 +290,7 @@ BEGIN
       notes := notes || json_build_object('n', its.n, 'id', its.id, 'outcome', met.outcome);
     END IF;
   END LOOP;
-  RETURN CASE WHEN notes <> '{}' THEN array_to_json(notes)::text END;
+  RETURN CASE WHEN cardinality(notes) > 0 THEN array_to_json(notes)::text END;
 END
 $$;
 
