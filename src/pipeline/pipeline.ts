@@ -3,7 +3,7 @@ import { Engine, type KindOptions, toMs, type WorkKind } from '../engine/interna
 import { OptionError } from '../policy/index.js'
 import { isObject } from '../policy/internal.js'
 import { contractOf, type NewRun, RunNotFoundError, type RunRecord, type StoreContract } from '../store/internal.js'
-import { refuseCodec } from '../task/internal.js'
+import { checkMadeByStore } from '../task/internal.js'
 import { queueClock } from '../time/index.js'
 import { ActiveRun } from './active-run.js'
 import { checkSource } from './open-source.js'
@@ -278,7 +278,7 @@ function openingOf({ hasOutput, onEnd, about }: RunOptions<never>): Partial<NewR
 }
 
 function endTask({ task, category, key, payload = null }: OnEnd): NonNullable<NewRun['onEnd']> {
-  refuseCodec('onEnd', task)
+  checkMadeByStore('onEnd', task)
   return {
     kind: task.kind,
     ...(category !== undefined && { category }),

@@ -55,7 +55,7 @@ export interface WorkOptions
 /** The task that follows the end of a run. */
 export interface OnEnd {
   /** A task, as `defineTask()` returns it. */
-  readonly task: Pick<TaskDefinition<RunEnd>, 'kind' | 'handler'> & Partial<Pick<TaskDefinition, 'codec'>>
+  readonly task: Pick<TaskDefinition<RunEnd>, 'kind' | 'handler'> & Partial<Pick<TaskDefinition, 'codec' | 'uniqueOf'>>
   /** The category of the task. Default: none. */
   readonly category?: string
   /** The key of its lane. Default: none. */

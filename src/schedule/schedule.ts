@@ -13,7 +13,7 @@ import {
   type ScheduleTimes,
 } from '../store/internal.js'
 import type { DeclaredTask } from '../task/index.js'
-import { checkedPriority, type Moment, payloadJson, refuseCodec, toTime } from '../task/internal.js'
+import { checkedPriority, checkMadeByStore, type Moment, payloadJson, toTime } from '../task/internal.js'
 
 /** Options of `schedule`. It has either a cron expression or an interval. */
 export interface ScheduleOptions<Input = unknown> {
@@ -97,7 +97,7 @@ export function schedule<Input>(
   const { task, timeZone = 'UTC' } = options
   if (typeof task?.kind !== 'string')
     throw new OptionError('task', 'A task is what declareTask() or defineTask() returns.')
-  refuseCodec('task', task)
+  checkMadeByStore('task', task)
   const { startAt, endAt } = spanOf(options)
   const times = timesOf(options, startAt)
   const spec = { name, times, timeZone, startAt, endAt, ...rulesOf(options), task: taskOf(options) }

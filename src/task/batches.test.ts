@@ -179,6 +179,11 @@ it('refuses what cannot be: a name, an id of its own, an option, an end without 
   await expect(queue.enqueueBatch('b', work, own)).rejects.toThrow("A task of a batch has no 'id' of its own")
   const options = JSON.parse('{"onend":{}}')
   await expect(queue.enqueueBatch('b', work, [], options)).rejects.toThrow("Did you mean 'onEnd'?")
+  const unique = { key: String, while: 'unfinished', conflict: 'keep' } as const
+  const keyed = defineTask('keyed', { unique, handler: (_: number) => {} })
+  await expect(queue.enqueueBatch('b', keyed, items(1))).rejects.toThrow(
+    "A task of a batch, here a 'keyed', cannot have a unique key.",
+  )
   const codec = encrypted({ keys: { k: 'ab'.repeat(32) }, current: 'k' })
   const secret = defineTask('secret', { codec, handler: (_: BatchEnd) => {} })
   await expect(queue.enqueueBatch('b', work, [], { onEnd: { task: secret } })).rejects.toThrow(

@@ -3,12 +3,12 @@ import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { NewTask, TaskStatus } from '../store/index.js'
 import { addedId, type BatchEndTask, type BatchStatus, checkBatchName, type StoreContract } from '../store/internal.js'
 import type { DeclaredTask } from './declare-task.js'
+import { checkMadeByStore } from './made-by-store.js'
 import { payloadJson } from './payload-json.js'
-import { refuseCodec } from './refuse-codec.js'
 import type { EnqueueOptions, TaskQueue } from './task-queue.js'
 
-/** A task of a batch: its payload, and options of `enqueue()`. Its id is given by the batch. */
-export type BatchItem<P> = Omit<EnqueueOptions, 'id'> & { readonly payload: P }
+/** A task of a batch: its payload, and options of `enqueue()`. Its id is given by the batch, and it has no unique key. */
+export type BatchItem<P> = Omit<EnqueueOptions, 'id' | 'unique'> & { readonly payload: P }
 
 /** Tasks of a batch: a list, or anything that is iterated over, such as the rows of a query. */
 export type BatchItems<P> = Iterable<BatchItem<P>> | AsyncIterable<BatchItem<P>>
@@ -132,7 +132,7 @@ function endTask(onEnd: OnBatchEnd): BatchEndTask {
   const { task, category, key, payload } = onEnd
   if (typeof task?.kind !== 'string')
     throw new OptionError('onEnd', "'onEnd' needs a 'task', as declareTask() or defineTask() returns it.")
-  refuseCodec('onEnd', task)
+  checkMadeByStore('onEnd', task)
   return { kind: task.kind, category, key, payload: payloadJson(task.kind, payload) }
 }
 

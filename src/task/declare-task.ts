@@ -5,8 +5,8 @@ import { extendPolicy, hashJson, OptionError, type Policy, type PolicyInput, pol
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Budget, SharedLimits, UniqueKey } from '../store/internal.js'
 import type { SchemasUnlessJson } from './json-type.js'
+import { checkMadeByStore } from './made-by-store.js'
 import { type ParsedPolicyMax, type PolicyMax, toPolicyMax } from './own-policy.js'
-import { refuseCodec } from './refuse-codec.js'
 import type { StandardSchema } from './standard-schema.js'
 import { type TaskBudget, toBudget } from './task-budget.js'
 import { type TaskLimits, toSharedLimits } from './task-limits.js'
@@ -145,9 +145,9 @@ export function declared<Payload, Result, Input, Output>(
 }
 
 /** The kind of the task that follows the death of one of this kind. */
-function kindAfterDeath(kind: string, task: Pick<DeclaredTask, 'kind' | 'codec'>): string {
+function kindAfterDeath(kind: string, task: Pick<DeclaredTask, 'kind' | 'codec' | 'uniqueOf'>): string {
   if (typeof task.kind === 'string') {
-    refuseCodec('onDead', task)
+    checkMadeByStore('onDead', task)
     return task.kind
   }
   throw new OptionError('onDead', `'onDead' of the task '${kind}' must be what declareTask() or defineTask() returns.`)

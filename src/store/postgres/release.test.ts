@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: 'a82064dee40f6e60cc971205ce8704c6e31146219de8d612195bd82e3aaefa56',
+  1: 'de91858671b0801001d8bf4de18c4ca4a36762c3690866de21d6fe120136638a',
 }
 
 const MAX_LINES = 60

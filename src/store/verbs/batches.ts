@@ -17,10 +17,10 @@ import {
   openedBatch,
   reopenedBatch,
 } from '../rules/batches/batch-rules.js'
-import { checkBatchChunk, checkBatchName } from '../rules/batches/check-batch.js'
+import { checkBatchChunk, checkBatchName, checkMember } from '../rules/batches/check-batch.js'
 import { BatchEndedError, BatchNotFoundError } from '../rules/batches/errors.js'
 import { batchesOf, batchOf, memberTasks } from '../rules/batches/members.js'
-import { checkNewTask, checkPage, checkPerson } from '../rules/check.js'
+import { checkPage, checkPerson } from '../rules/check.js'
 import { fullPage, NEWEST, pageByTime, taskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
 import { batchClosedRecord, batchReopenedRecord } from '../rules/operator-record.js'
@@ -45,7 +45,7 @@ export class Batches implements BatchStore {
     checkBatchName(name)
     checkBatchChunk(chunk)
     const members = memberTasks(name, chunk.position, chunk.tasks)
-    members.forEach(checkNewTask)
+    members.forEach(checkMember)
     const answer = await this.#store.write(function* (tx) {
       const now = yield* tx.clock.now()
       const state = (yield* locked(tx, name)) ?? openedBatch(name, chunk, now)
@@ -60,7 +60,7 @@ export class Batches implements BatchStore {
 
   async grow(name: string, tasks: readonly (NewTask & { readonly id: string })[]): Promise<{ readonly added: number }> {
     checkBatchName(name)
-    tasks.forEach(checkNewTask)
+    tasks.forEach(checkMember)
     const added = await this.#change(name, function* (tx, state, now) {
       if (state.endedAt !== undefined) throw new BatchEndedError(name)
       return (yield* tx.tasks.enqueue(tasks, now)).filter(Boolean).length

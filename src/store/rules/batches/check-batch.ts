@@ -1,7 +1,8 @@
 import { OptionError } from '../../../policy/index.js'
 import { quoted } from '../../../policy/internal.js'
 import type { BatchChunk } from '../../contract/batch-store.js'
-import { checkName, checkText } from '../check.js'
+import type { NewTask } from '../../contract/task.js'
+import { checkName, checkNewTask, checkText } from '../check.js'
 
 /** Checks of the arguments of a batch's verbs. */
 
@@ -21,4 +22,13 @@ export function checkBatchChunk({ position, onEnd }: BatchChunk): void {
   if (onEnd.category !== undefined) checkName('category', onEnd.category)
   if (onEnd.key !== undefined) checkName('key', onEnd.key)
   checkText('payload', onEnd.payload)
+}
+
+/** Checks a new member. All members count: one that is not added, since another task has its key, would be missing. */
+export function checkMember(task: NewTask): void {
+  checkNewTask(task)
+  if (task.unique === undefined) return
+  const advice =
+    "Leave 'unique' out, or put tasks of a kind without it into the batch, and let these enqueue the others."
+  throw new OptionError('unique', `A task of a batch, here a '${task.kind}', cannot have a unique key. ${advice}`)
 }
