@@ -71,21 +71,21 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Shape Survey SweepReport Sweeper SweeperOptions SweeperSettings documentService expect openMongodbSource
     openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    ArrangedTasks BackfillPlan BatchExplanation BatchNotFoundError BatchView BudgetView Cancelled DiscardPlan
-    Discarded Examination FailedQueue FailedQueues GroupExplanation GroupNotFoundError GroupView LaneView
-    LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError OperationInterruptedError
+    ArrangedTasks BackfillPlan BatchExplanation BatchNotFoundError BatchView BudgetView Cancelled CostTotalView
+    DiscardPlan Discarded Examination FailedQueue FailedQueues GroupExplanation GroupNotFoundError GroupView
+    LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError OperationInterruptedError
     OperationNotFoundError OperationPlan OperationRecord Pruned Purged QueueBusyError RedrivePlan Redriven Refusal
     RegroupPreview ReprocessPlan Reprocessed RequeuePlan Requeued ResultFileError ResultLog RunReport RunView
-    ScheduleNotFoundError SchedulePlan ScheduleView SeenGroups SlotView StoreFigures TaskCountView TaskExplanation TaskView
-    Verification Why WorkerView YieldReport backfillSchedule cancelTasks closeBatch countTasks discardDeadLetters
-    eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues findBatch findFailedQueue
-    findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBatchTasks listBatches listBudgets
-    listGroups listLanes listSchedules listTasks listWorkers messageView openResultLog operationOutcome
-    pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue planSchedule previewRules
-    prioritizeTasks promoteTasks pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed removeSchedule
-    reportRun reportYields reprocess requeueFailedQueue rescheduleTasks resumeSchedule runOperation runSchedule
-    runView setRates setSchedule startOperation startRequeue storeFigures taskView undoOperation untilEmpty verify
-    walkFailedQueue walkTasks why writeResults`,
+    ScheduleNotFoundError SchedulePlan ScheduleView SeenGroups SlotView StoreFigures TaskCountView TaskExplanation
+    TaskView Verification Why WorkerView YieldReport backfillSchedule cancelTasks closeBatch costTotals countTasks
+    discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues findBatch
+    findFailedQueue findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBatchTasks listBatches
+    listBudgets listGroups listLanes listSchedules listTasks listWorkers messageView openResultLog operationOutcome
+    pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue planSchedule
+    previewRules prioritizeTasks promoteTasks pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed
+    removeSchedule reportRun reportYields reprocess requeueFailedQueue rescheduleTasks resumeSchedule runOperation
+    runSchedule runView setRates setSchedule startOperation startRequeue storeFigures taskView undoOperation
+    untilEmpty verify walkFailedQueue walkTasks why writeResults`,
   'redrive/notify': `
     Notification Notifier NotifyOptions Target notify slack webhook`,
   'redrive/config': `

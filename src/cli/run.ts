@@ -18,6 +18,7 @@ import { addQueue } from './commands/queue/queue.js'
 import { addSchedule } from './commands/schedule/schedule.js'
 import { addAudit } from './commands/store/audit.js'
 import { addBackup } from './commands/store/backup.js'
+import { addCost } from './commands/store/cost.js'
 import { addMigrate } from './commands/store/migrate.js'
 import { addMove } from './commands/store/move.js'
 import { addPrune } from './commands/store/prune.js'
@@ -96,6 +97,7 @@ function programOf(context: CommandContext): Command {
   addSchedule(program, context)
   addBatch(program, context)
   addStats(program, context)
+  addCost(program, context)
   addQueue(program, context)
   addSweep(program, context)
   addDocs(program, context)

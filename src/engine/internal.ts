@@ -44,6 +44,7 @@ export { loadTimetables } from './schedule-duty.js'
 export { entryOf, outcomeOf } from './settlement.js'
 export type { StepContext, StepOptions, StepWork } from './steps/step.js'
 export { toMs } from './to-ms.js'
+export { validCost } from './valid-cost.js'
 export {
   type AttemptRecorder,
   type KindOptions,

@@ -13,7 +13,7 @@ export interface RetentionOptions {
   readonly dead?: Duration | undefined
   /** Idempotency keys whose work is done. */
   readonly keys?: Duration | undefined
-  /** Audit records. */
+  /** Audit records, and what attempts have spent. */
   readonly audit?: Duration | undefined
 }
 

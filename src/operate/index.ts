@@ -10,6 +10,7 @@ export {
   listBatchTasks,
 } from './batches.js'
 export { type Cancelled, cancelTasks } from './cancel-tasks.js'
+export { type CostTotalView, costTotals } from './cost-totals.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'
 export {

@@ -1,6 +1,7 @@
 import type { Store } from '../store/index.js'
 import { type Cost, contractOf, type RunStore, sumOfCosts, type TaskReader } from '../store/internal.js'
 import { roundedCost } from './cost.js'
+import { costByStage } from './cost-totals.js'
 import { type AttemptYield, type ErrorCount, type RetryBucket, RunTally } from './run-tally.js'
 import { type RunView, runView } from './run-view.js'
 import type { StageReport } from './stage-tally.js'
@@ -13,7 +14,7 @@ export interface RunReport extends RunView {
   readonly itemsPerSecond: number
   /** Its stages, in their order. */
   readonly stageReports: readonly StageReport[]
-  /** How much all attempts took from each bucket, as `used()` said: those of dead items, and those that failed, too. */
+  /** How much all attempts took from each bucket, as `used()` said, whatever became of them. */
   readonly used: Cost
   /** How many items needed no retry, one, two, …. */
   readonly retries: readonly RetryBucket[]
@@ -71,7 +72,8 @@ export async function reportRun(
     onProgress?.(read)
     after = next
   } while (after !== undefined)
-  const stageReports = tally.stages()
+  const costs = await costByStage(store, run)
+  const stageReports = tally.stages().map(report => ({ ...report, used: costs.get(report.stage) ?? {} }))
   const durationMs = (run.endedAt ?? (await contract.now())) - run.createdAt
   const { succeeded, skipped, dead } = run.counts
   return {
@@ -79,7 +81,7 @@ export async function reportRun(
     durationMs,
     itemsPerSecond: durationMs > 0 ? ((succeeded + skipped + dead) * 1000) / durationMs : 0,
     stageReports,
-    used: roundedCost(sumOfCosts(stageReports.map(({ used }) => used))),
+    used: roundedCost(sumOfCosts([...costs.values()])),
     retries: tally.retries(),
     attempts: tally.yields(),
     errors: tally.errors(),

@@ -92,7 +92,7 @@ export class RunTally {
     }
   }
 
-  stages(): StageReport[] {
+  stages(): Omit<StageReport, 'used'>[] {
     return [...this.#stages].map(([stage, tally]) => ({ stage, ...tally.report() }))
   }
 

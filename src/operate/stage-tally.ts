@@ -1,6 +1,5 @@
 import type { LedgerRow } from '../store/index.js'
-import { type Cost, sumOfCosts } from '../store/internal.js'
-import { roundedCost } from './cost.js'
+import type { Cost } from '../store/internal.js'
 import { DurationHistogram, type Percentiles } from './duration-histogram.js'
 
 /** The figures of a stage. */
@@ -23,7 +22,7 @@ export interface StageReport {
   readonly deferrals: number
   /** Attempts whose worker died. */
   readonly losses: number
-  /** How much its attempts took from each bucket, as `used()` said: those that failed too. */
+  /** How much its attempts took from each bucket, as `used()` said, whatever became of them. */
   readonly used: Cost
   /** How long its attempts took, in milliseconds. */
   readonly durations: Percentiles
@@ -49,12 +48,10 @@ export class StageTally {
   #retries = 0
   #deferrals = 0
   #losses = 0
-  #used: Cost = {}
   readonly #durations = new DurationHistogram()
 
   add(row: LedgerRow): void {
     const { outcome, startedAt, endedAt } = row
-    if (row.notes?.used !== undefined) this.#used = sumOfCosts([this.#used, row.notes.used])
     if (outcome === 'lost') this.#losses++
     if (outcome === 'lost' || row.attempt === 0) return
     this.#durations.add(endedAt - startedAt)
@@ -65,7 +62,7 @@ export class StageTally {
     if (hasSucceeded(row) || hasFailed(row)) this.#attempts++
   }
 
-  report(): Omit<StageReport, 'stage'> {
+  report(): Omit<StageReport, 'stage' | 'used'> {
     const through = this.#passed + this.#skipped
     return {
       passed: this.#passed,
@@ -76,7 +73,6 @@ export class StageTally {
       retries: this.#retries,
       deferrals: this.#deferrals,
       losses: this.#losses,
-      used: roundedCost(this.#used),
       durations: this.#durations.percentiles(),
     }
   }

@@ -1,8 +1,7 @@
-import type { JointCall } from '../engine/internal.js'
+import { type JointCall, validCost } from '../engine/internal.js'
 import type { Cost } from '../store/internal.js'
 import { ownId } from './item-context.js'
 import type { BatchContext } from './stage-context.js'
-import { validCost } from './valid-cost.js'
 
 /** A call of a batch stage, as its handler is told of it. */
 export function batchContext(stage: string, { id, members, signal }: JointCall<unknown>): BatchContext {

@@ -1,9 +1,8 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { AttemptRecorder, StepOptions, StepWork } from '../engine/internal.js'
+import { type AttemptRecorder, type StepOptions, type StepWork, validCost } from '../engine/internal.js'
 import type { ClaimedTask, OnceOptions, Storable, StoreContract } from '../store/internal.js'
 import type { KeptAsJson } from '../task/internal.js'
 import type { StageContext } from './stage-context.js'
-import { validCost } from './valid-cost.js'
 
 /** One attempt at an item, as the code of its stage sees it. */
 export function itemContext(

@@ -1,5 +1,5 @@
 import type { Returned } from '../attempt/index.js'
-import { JointCalls, type KindOptions, type WorkKind } from '../engine/internal.js'
+import { JointCalls, type KindOptions, validCost, type WorkKind } from '../engine/internal.js'
 import { hashJson } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { type ClaimedTask, type Cost, itemKind, type StoreContract } from '../store/internal.js'
@@ -10,7 +10,6 @@ import { batchContext } from './batch-context.js'
 import { BatchResultError, StageCostError, StageValueError } from './errors.js'
 import { itemContext, ownId } from './item-context.js'
 import type { StageCode } from './stage.js'
-import { validCost } from './valid-cost.js'
 
 /** A longer value belongs in a file or a table, with a reference to it in the item. */
 const MAX_VALUE = 2 ** 20

@@ -33,6 +33,7 @@ export {
   type Settled,
   type Settlement,
 } from './contract/claim.js'
+export type { CostField, CostFilter, CostTotal } from './contract/cost.js'
 export type { GroupRule, NewGroupRule, Regrouping } from './contract/group-rule.js'
 export type { FailureGroup, GroupFilter, GroupLife, GroupMark, GroupState, GroupStore } from './contract/group-store.js'
 export type { Rate, SharedLimits } from './contract/lane.js'
@@ -136,5 +137,6 @@ export { CATCH_UPS, checkScheduleName, OVERLAPS } from './rules/schedules/check-
 export { isRunId as isSlotRunId, runId as slotRunId, spreadOf } from './rules/schedules/schedule-state.js'
 export { checkedShared } from './rules/shared-limit.js'
 export { type StepAttempt, type StepRecord, type StepState, stepRecord, withAttempt } from './rules/steps.js'
+export { storableName } from './rules/storable-name.js'
 export { sumOfCosts } from './rules/sum-of-costs.js'
 export { syncFolder } from './sync-folder.js'

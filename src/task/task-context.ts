@@ -1,8 +1,9 @@
 import type { ActiveAttempt } from '../attempt/index.js'
-import type { AttemptRecorder, StepOptions, StepWork } from '../engine/internal.js'
+import { type AttemptRecorder, type StepOptions, type StepWork, validCost } from '../engine/internal.js'
 import {
   batchOf,
   type ClaimedTask,
+  type Cost,
   type OnceOptions,
   type SlotRecord,
   type Storable,
@@ -80,6 +81,15 @@ export interface TaskContext {
    * fails, or its worker dies. The last 100 lines are kept, and 16 KB of them.
    */
   log(text: string): void
+  /**
+   * Reports what this attempt has spent, by names of your own: tokens, dollars, pages. `redrive cost` adds it up, whatever
+   * becomes of the attempt. One that makes several calls reports each: the amounts are added up.
+   *
+   * ```ts
+   * task.used({ tokens: answer.usage.total_tokens })
+   * ```
+   */
+  used(cost: Cost): void
 }
 
 /** The context of an attempt at a task. */
@@ -125,6 +135,7 @@ class AttemptContext implements TaskContext {
   declare readonly step: TaskContext['step']
   declare readonly progress: TaskContext['progress']
   declare readonly log: TaskContext['log']
+  declare readonly used: TaskContext['used']
   readonly #attempt: ActiveAttempt
 
   constructor(
@@ -156,6 +167,7 @@ class AttemptContext implements TaskContext {
       recorder.step(name, work, options) as Promise<KeptAsJson<T>>
     this.progress = (fraction, text) => recorder.progress(fraction, text)
     this.log = text => recorder.log(text)
+    this.used = cost => recorder.used(validCost(cost, { from: 'used()', task: task.kind }))
     this.#attempt = attempt
     Object.defineProperty(this, 'signal', AttemptContext.#SIGNAL)
   }

@@ -326,9 +326,12 @@ export const ADVANCE: StoreBehaviours = {
   async 'an item that is to be cancelled ends where it would go on'(store) {
     const item = await startItem(store)
     await store.cancel([item.id])
-    assert.deepEqual(await settleFully(store, item, TO_PARSE), { result: 'settled' })
+    assert.deepEqual(await settleFully(store, item, TO_PARSE, { notes: { used: { tokens: 7 } } }), {
+      result: 'settled',
+    })
     assertFields(await get(store, item.id), { ...FETCH, status: 'cancelled', value: undefined })
     assert.deepEqual(await outcomesOf(store, item.id), ['fetch cancelled'])
+    assert.deepEqual((await store.ledger(item.id)).at(-1)?.notes, { used: { tokens: 7 } })
     await assertCounts(store, { fetch: { cancelled: 1 } })
   },
 
@@ -434,7 +437,7 @@ async function settleFully(
   store: StoreContract,
   task: ClaimedTask,
   outcome: Outcome,
-  more: { readonly version?: string; readonly call?: string } = {},
+  more: Partial<Pick<AttemptEntry, 'version' | 'call' | 'notes'>> = {},
 ): Promise<Settled> {
   const [settled] = await store.settle([{ id: task.id, token: task.token, outcome, attempt: entry(task, more) }])
   assert.ok(settled !== undefined, 'every settlement is answered')

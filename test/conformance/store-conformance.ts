@@ -6,6 +6,7 @@ import { BUDGETS } from './budgets.js'
 import { BULK_ACTS } from './bulk-acts.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
+import { COSTS } from './costs.js'
 import { DEAD_HEADS } from './dead-heads.js'
 import { ENDS } from './ends.js'
 import { ENQUEUE } from './enqueue.js'
@@ -62,6 +63,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   'limits per quota': PER_QUOTA,
   budgets: BUDGETS,
   'retry budgets': RETRY_BUDGETS,
+  costs: COSTS,
   ends: ENDS,
   leases: LEASES,
   'times to live': LIFETIMES,

@@ -72,7 +72,10 @@ export interface Settlement {
    * lost attempt it is not an attempt either: its verdict, error, random and policy complete the `lost` row.
    */
   readonly attempt?: AttemptEntry
-  /** How much the attempt really took from the buckets of a shared limit. The difference to its cost is given back. */
+  /**
+   * How much the attempt has spent, by bucket. It is added to the costs of its lane. Of the buckets of a shared limit, the
+   * difference to the cost of the task is given back.
+   */
   readonly used?: Cost
   /** Tasks that follow if the task dies by this: enqueued in the same transaction, and not at all if this is stale. */
   readonly ifDead?: readonly NewTask[]

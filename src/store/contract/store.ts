@@ -2,6 +2,7 @@ import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { BatchStore } from './batch-store.js'
 import type { BudgetStore } from './budget-store.js'
 import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from './claim.js'
+import type { CostField, CostFilter, CostTotal } from './cost.js'
 import type { GroupStore } from './group-store.js'
 import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from './lane.js'
 import type { LaneRuleReader } from './lane-rule.js'
@@ -36,7 +37,7 @@ export interface Retention {
   readonly deadMs?: number
   /** Idempotency keys whose work is done. */
   readonly keysMs?: number
-  /** Audit records, and operations that are over. */
+  /** Audit records, operations that are over, and what attempts have spent. */
   readonly auditMs?: number
 }
 
@@ -78,6 +79,11 @@ export interface TaskReader {
   stats(): Promise<StoreStats>
   /** The numbers of tasks that match and agree in these fields, in no particular order. */
   countBy(filter: TaskFilter, fields: readonly CountField[]): Promise<TaskCount[]>
+  /**
+   * What attempts have spent, as `used()` said, added up by these fields, in no particular order. Attempts count whatever
+   * became of them and of their tasks: those that failed, those that were handed back, and those of tasks that were pruned.
+   */
+  costs(filter: CostFilter, by: readonly CostField[]): Promise<CostTotal[]>
   /** A page of the tasks that were retried after a failure since then, with their history, in no particular order. */
   retried(since: number, page: PageRequest): Promise<Page<RetriedTask>>
   /** The whole history of a task, oldest first. */

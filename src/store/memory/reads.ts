@@ -1,3 +1,4 @@
+import type { CostFilter } from '../contract/cost.js'
 import type { Lane, LaneRecord } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
@@ -9,6 +10,7 @@ import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import type { ColumnFilter, ReadPort } from '../port/read-port.js'
+import type { CostRow } from '../rules/costs.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import { isWorker } from '../rules/is-worker.js'
 import { containing } from '../rules/json-contains.js'
@@ -77,6 +79,10 @@ export class MemoryReads implements ReadPort {
 
   countBy(filter: ColumnFilter, fields: readonly CountField[]): TaskCount[] {
     return countTasksBy(this.#records(), filter, fields)
+  }
+
+  costs(filter: CostFilter): CostRow[] {
+    return this.#tasks.costs.rows(filter)
   }
 
   stats(): StoreStats {

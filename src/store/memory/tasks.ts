@@ -33,6 +33,7 @@ import { releaseKey, takeKey } from '../rules/unique-keys.js'
 import { MemoryAuditLog } from './audit-log.js'
 import { MemoryBell } from './bell.js'
 import { type BudgetHost, MemoryBudgets } from './budgets.js'
+import { MemoryCosts } from './costs.js'
 import { type GroupHost, MemoryGroups } from './groups.js'
 import type { MemoryLanes } from './lanes.js'
 import { MemoryOperations } from './operations.js'
@@ -59,6 +60,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
   readonly unique = new MemoryUniqueKeys(this)
   readonly groups = new MemoryGroups(this)
   readonly budgets = new MemoryBudgets(this)
+  readonly costs = new MemoryCosts()
   readonly tx: Tx = inSteps(memoryPort(this))
   readonly #clock: Clock
   readonly #newId = taskIds()
@@ -303,8 +305,9 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
     this.operations.add(task.record.operation, tally)
   }
 
-  /** Gives back, or takes, the difference between the cost of an attempt and what it used. */
-  correct({ lane, cost }: MemoryTask, used: Cost, now: number): void {
+  /** Counts what an attempt has spent. A shared limit gets back, or gives, the difference to the cost of the task. */
+  spent({ lane, cost }: MemoryTask, used: Cost, now: number): void {
+    this.costs.add(lane, used, now)
     lane.shared?.use(cost, used, now)
     if (lane.shared !== undefined) this.ring()
   }

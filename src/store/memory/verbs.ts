@@ -72,7 +72,7 @@ export class MemoryVerbs implements StoreVerbs {
       const task = this.#tasks.task(id)
       if (task?.lease?.token !== token) return repeatedAnswer(task, token, outcome)
       const { worker } = task.lease
-      if (used !== undefined) this.#tasks.correct(task, used, now)
+      if (used !== undefined) this.#tasks.spent(task, used, now)
       const after = afterSettlement(standingOf(task), outcome, attempt, now)
       this.#tasks.end(task, after, now)
       return after.advance === undefined ? SETTLED : this.#tasks.goOn(task, after.advance, { worker, token }, now)
@@ -116,7 +116,7 @@ export class MemoryVerbs implements StoreVerbs {
   }
 
   async prune(keep: Retention, limit: number): Promise<number> {
-    const { tasks, lanes, runs, groups, keys, unique, audit } = this.#tasks
+    const { tasks, lanes, runs, groups, costs, keys, unique, audit } = this.#tasks
     const now = this.#tasks.now()
     let left = limit
     for (const task of tasks.values()) {
@@ -131,6 +131,7 @@ export class MemoryVerbs implements StoreVerbs {
     lanes.forgetIdle(tasks.values(), now)
     left -= runs.prune(keep, left)
     if (keep.deadMs !== undefined) groups.prune(now - keep.deadMs)
+    if (keep.auditMs !== undefined) costs.prune(now - keep.auditMs)
     if (keep.keysMs !== undefined) left -= keys.prune(keep.keysMs, left)
     if (keep.auditMs !== undefined) left -= audit.prune(now - keep.auditMs, left)
     return limit - left

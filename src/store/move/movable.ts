@@ -7,7 +7,7 @@ import type { StoreContract } from '../contract/store.js'
  * The sections of a store, in the order in which they are moved: each with its table, the columns that identify and order
  * its rows, and the columns that are moved. A lane that is added belongs to
  * the shared limit of its `quota`, or the one that matches it. A task also has the name of its lane, its `steps` in their order and its `ledger`, in which the attempt
- * kept in the task's own row is a row like all others. The figures of groups are added up by hour.
+ * kept in the task's own row is a row like all others. The figures of groups, and costs, are added up by hour.
  */
 export const SECTIONS = {
   pause: { table: 'pause_rule', key: ['id'], columns: words('id kind category key paused at who why') },
@@ -51,6 +51,11 @@ export const SECTIONS = {
     table: 'group_tally',
     key: ['failure_group', 'hour'],
     columns: words('failure_group hour seen retrying dead last_seen'),
+  },
+  cost: {
+    table: 'cost_tally',
+    key: ['kind', 'key', 'category', 'hour', 'bucket'],
+    columns: words('kind key category hour bucket amount'),
   },
   run: {
     table: 'run',

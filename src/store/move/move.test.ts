@@ -69,6 +69,7 @@ async function settleNext(store: Movable, kind: string, outcomes: readonly Outco
     id,
     token,
     outcome: outcomes[index] as Outcome,
+    used: { tokens: 1000.1, 'dollars 🚀': 1 / 3 },
     attempt: {
       attempt: attempts + 1,
       startedAt: now - 5,

@@ -1,3 +1,4 @@
+import type { CostField, CostFilter } from '../contract/cost.js'
 import type { Lane, LaneRecord } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
@@ -8,6 +9,7 @@ import type { Retention } from '../contract/store.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
+import type { CostRow } from '../rules/costs.js'
 import type { TaskPlace } from '../rules/cursor.js'
 
 /** A filter by fields that a store has in columns. */
@@ -26,6 +28,8 @@ export interface ReadPort {
   containing(ids: readonly string[], part: string): readonly string[]
   count(filter: ColumnFilter): Record<TaskStatus, number>
   countBy(filter: ColumnFilter, fields: readonly CountField[]): TaskCount[]
+  /** Amounts by bucket and by at least these fields, in rows that may agree. */
+  costs(filter: CostFilter, by: readonly CostField[]): readonly CostRow[]
   stats(): StoreStats
   retried(since: number, page: PageRequest): Page<RetriedTask>
   ledgers(ids: readonly string[]): LedgerRow[][]

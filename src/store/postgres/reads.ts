@@ -1,3 +1,4 @@
+import type { CostField, CostFilter } from '../contract/cost.js'
 import type { Lane, LaneRecord, SharedLimits } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
@@ -11,8 +12,10 @@ import type { WorkerRecord } from '../contract/worker-store.js'
 import { inlineTrace } from '../move/movable.js'
 import type { ColumnFilter, ReadPort } from '../port/read-port.js'
 import type { Promised } from '../port/steps.js'
+import { type CostRow, costColumns } from '../rules/costs.js'
 import { addUp, addUpGroups, addUpLanes, type DeadOfGroup, isByGroup, isByLane } from '../rules/count-by.js'
 import { fullPage, type TaskPlace, taskPage, taskPlace } from '../rules/cursor.js'
+import { hourOf } from '../rules/groups/trend.js'
 import { containing } from '../rules/json-contains.js'
 import { type EntryRow, laneLimits, ledgerRow, type TaskRow, taskColumns, taskRecord } from '../rules/rows.js'
 import { type CountedSharedLimit, MAX_READY_SEEN, withShared } from '../rules/stats-book.js'
@@ -151,6 +154,15 @@ export class PostgresReads implements Promised<ReadPort> {
       }),
       fields,
     )
+  }
+
+  async costs(filter: CostFilter, by: readonly CostField[]): Promise<CostRow[]> {
+    const columns = costColumns(by)
+    const rows = /* sql */ `
+      SELECT ${columns}, sum(amount) AS amount FROM redrive.cost_tally AS lane
+      WHERE ${MATCHES_LANE} AND hour >= $4
+      GROUP BY ${columns}`
+    return (await this.#read(rows, [...laneValues(filter), hourOf(filter.since ?? 0)])) as CostRow[]
   }
 
   async retried(since: number, { limit, after = '' }: PageRequest): Promise<Page<RetriedTask>> {

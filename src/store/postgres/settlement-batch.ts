@@ -48,7 +48,7 @@ interface Advance {
 export class SettlementBatch {
   readonly #rows: Row[] = []
   readonly #others = new Reports()
-  /** How much attempts really took from shared limits. */
+  /** What attempts have spent. */
   readonly #uses: object[] = []
   /** How many successes and others belong to each claim. */
   readonly #claims = new Map<number, number>()

@@ -107,6 +107,10 @@ const SOURCES: Readonly<Partial<Record<Section, string>>> = {
       max(last_seen) AS last_seen
     FROM redrive.group_tally GROUP BY failure_group, hour
   ) AS group_tally`,
+  cost: /* sql */ `(
+    SELECT kind, key, category, hour, bucket, sum(amount) AS amount
+    FROM redrive.cost_tally GROUP BY kind, key, category, hour, bucket
+  ) AS cost_tally`,
 }
 
 /** Adds rows that are not there yet, in one statement. Returns how many were new. */
@@ -219,6 +223,18 @@ const IMPORTS: Readonly<Record<Section, string>> = {
       WHERE NOT EXISTS (
         SELECT FROM redrive.group_tally AS known
         WHERE known.failure_group = given.failure_group AND known.hour = given.hour
+      )
+      RETURNING true
+    )
+    ${COUNT}`,
+  cost: /* sql */ `
+    WITH added AS (
+      INSERT INTO redrive.cost_tally (${SECTIONS.cost.columns.join(', ')})
+      SELECT ${SECTIONS.cost.columns.join(', ')} FROM json_populate_recordset(NULL::redrive.cost_tally, $1) AS given
+      WHERE NOT EXISTS (
+        SELECT FROM redrive.cost_tally AS known
+        WHERE (known.kind, known.key, known.category, known.hour, known.bucket)
+          = (given.kind, given.key, given.category, given.hour, given.bucket)
       )
       RETURNING true
     )

@@ -2,6 +2,7 @@ import { OptionError } from '../../policy/index.js'
 import { checkOptions, quoted } from '../../policy/internal.js'
 import { isTraceparent } from '../../telemetry/internal.js'
 import type { Beat, ClaimRequest, Outcome, Settlement } from '../contract/claim.js'
+import type { CostField, CostFilter } from '../contract/cost.js'
 import type { FailureGroup, GroupFilter, GroupMark } from '../contract/group-store.js'
 import type { Lane, LaneSelection } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
@@ -143,6 +144,16 @@ export function checkLanes({ kind, category, key, ...others }: Partial<Lane>): v
 }
 
 const COUNT_FIELDS: readonly CountField[] = ['kind', 'category', 'key', 'status', 'errorCode', 'reason', 'group']
+
+const COST_FIELDS: readonly CostField[] = ['kind', 'category', 'key']
+
+export function checkCosts({ since, ...lanes }: CostFilter, by: readonly CostField[]): void {
+  checkLanes(lanes)
+  if (since !== undefined) checkTime('since', since)
+  const unknown = by.find(field => !COST_FIELDS.includes(field))
+  if (unknown !== undefined)
+    throw new OptionError('by', `Costs are added up by ${COST_FIELDS.join(', ')}, got ${quoted(unknown)}.`)
+}
 
 export function checkCountFields(fields: readonly CountField[]): void {
   const unknown = fields.find(field => !COUNT_FIELDS.includes(field))

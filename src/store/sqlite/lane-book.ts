@@ -1,6 +1,7 @@
 import type { Cost, TaskStatus } from '../contract/task.js'
 import { rampedUp } from '../rules/lane-limits.js'
 import { BudgetBook, type RunEnd } from './budget-book.js'
+import { CostBook } from './cost-book.js'
 import { GroupBook } from './group-book.js'
 import { comesBefore, LaneQueue } from './lane-queue.js'
 import { makeReady } from './make-ready.js'
@@ -54,6 +55,8 @@ export class LaneBook {
   #isDueReady = false
   #isAnyBounded: boolean | undefined
   #isAnyShared: boolean | undefined
+  /** `undefined` if no attempt has told what it has spent. */
+  #costs: CostBook | undefined
   /** `undefined` if no kind has a budget. */
   #budgets: BudgetBook | undefined
 
@@ -147,8 +150,10 @@ export class LaneBook {
     if (shared !== null) this.#shared.answered(shared, now)
   }
 
-  /** Corrects a shared limit by what an attempt really took. */
-  use(lane: number, cost: Cost | undefined, used: Cost, now: number): void {
+  /** Counts what an attempt has spent. A shared limit gets back, or gives, the difference to the cost of the task. */
+  spent(lane: number, cost: Cost | undefined, used: Cost, now: number): void {
+    this.#costs ??= new CostBook(this.#statements)
+    this.#costs.add(lane, used, now)
     const shared = this.sharedOf(lane)
     if (shared !== null) this.#shared.use(shared, cost, used, now)
   }
@@ -201,6 +206,7 @@ export class LaneBook {
       this.#statements.takeFromLane.run({ id: lane, tokens, now: refilled_at })
     }
     this.#shared.write()
+    this.#costs?.write()
     this.#budgets?.write()
     this.groups.write()
   }

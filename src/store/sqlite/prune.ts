@@ -1,5 +1,5 @@
 import type { Retention } from '../contract/store.js'
-import { HOUR_MS } from '../rules/groups/trend.js'
+import { HOUR_MS, hourOf } from '../rules/groups/trend.js'
 import { COOLED_MS, LANES_AT_ONCE, laneWindow } from '../rules/idle-lanes.js'
 import { isAtRest } from '../rules/shared-limit.js'
 import { State, type StateNumber, statusOf } from '../rules/task-state.js'
@@ -21,6 +21,7 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   statements.forgetUnique.run(now)
   pruneLanes(statements, now)
   pruneQuotas(statements, now)
+  if (auditMs !== undefined) statements.forgetCosts.run(hourOf(now - auditMs))
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
   return limit - left

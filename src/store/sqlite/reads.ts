@@ -1,3 +1,4 @@
+import type { CostField, CostFilter } from '../contract/cost.js'
 import type { Lane, LaneRecord } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
 import type { LedgerRow } from '../contract/ledger.js'
@@ -9,7 +10,9 @@ import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
 import type { ColumnFilter, ReadPort } from '../port/read-port.js'
+import { type CostRow, costColumns } from '../rules/costs.js'
 import type { TaskPlace } from '../rules/cursor.js'
+import { hourOf } from '../rules/groups/trend.js'
 import { containing } from '../rules/json-contains.js'
 import { Browser } from './browse.js'
 import { laneRules } from './lane-rules.js'
@@ -68,6 +71,16 @@ export class SqliteReads implements ReadPort {
 
   countBy(filter: ColumnFilter, fields: readonly CountField[]): TaskCount[] {
     return this.#browser.countBy(filter, fields)
+  }
+
+  costs({ kind, category, key, since = 0 }: CostFilter, by: readonly CostField[]): CostRow[] {
+    const columns = costColumns(by)
+    const rows = this.#parts.db.prepare<object, CostRow>(/* sql */ `
+      SELECT ${columns}, sum(amount) AS amount FROM cost_tally
+      WHERE (:kind IS NULL OR kind = :kind) AND (:category IS NULL OR category = :category) AND (:key IS NULL OR key = :key)
+        AND hour >= :from
+      GROUP BY ${columns}`)
+    return rows.all({ kind: kind ?? null, category: category ?? null, key: key ?? null, from: hourOf(since) })
   }
 
   stats(): StoreStats {

@@ -333,6 +333,18 @@ export const MIGRATIONS: readonly string[] = [
       PRIMARY KEY (failure_group, hour)
     ) STRICT, WITHOUT ROWID;
 
+    -- What attempts have spent, by lane, hour and bucket. It outlives the lanes.
+    CREATE TABLE cost_tally (
+      kind     TEXT    NOT NULL,
+      key      TEXT    NOT NULL,
+      category TEXT    NOT NULL,
+      hour     INTEGER NOT NULL,
+      bucket   TEXT    NOT NULL,
+      amount   REAL    NOT NULL,
+      PRIMARY KEY (kind, key, category, hour, bucket)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX cost_tally_hour ON cost_tally (hour);
+
     -- Budgets of a kind, or of a kind and category: of failures, with their gate, and of retries.
     CREATE TABLE budget (
       id       INTEGER PRIMARY KEY,

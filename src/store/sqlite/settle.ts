@@ -77,9 +77,9 @@ function settleByItself(
   now: number,
 ): Settled {
   const { id, outcome, attempt, used } = settlement
-  if (used !== undefined && book.sharedOf(place.lane) !== null) {
+  if (used !== undefined) {
     const row = statements.runningCost.get(...held(place, id))
-    if (row !== undefined) book.use(place.lane, parsedCost(row.cost), used, now)
+    if (row !== undefined) book.spent(place.lane, parsedCost(row.cost), used, now)
   }
   if (isPlainSuccess(settlement) && succeed(statements, book, settlement, place, now)) return SETTLED
   if (isPlainRetry(settlement) && retry(statements, lanes, book, settlement, place, now)) return SETTLED

@@ -68,7 +68,7 @@ export class Successes {
   takes(settlement: Settlement, place: Place, position: number): boolean {
     // Items of runs have results as a rule, and are counted when they end.
     if (!isPlainSuccess(settlement) || hasItems(place.lane) || this.#book.isAnyBounded) return false
-    if (settlement.outcome.result !== undefined) return false
+    if (settlement.outcome.result !== undefined || settlement.used !== undefined) return false
     const sort = this.#sortOf(place, settlement.attempt)
     if (sort === undefined) return false
     sort.members.push({ settlement, place, position })

@@ -2,6 +2,7 @@ import type { IdempotencyStore } from '../../idempotency/index.js'
 import type { BatchStore } from '../contract/batch-store.js'
 import type { BudgetStore } from '../contract/budget-store.js'
 import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '../contract/claim.js'
+import type { CostField, CostFilter, CostTotal } from '../contract/cost.js'
 import type { GroupStore } from '../contract/group-store.js'
 import type { Lane, LaneLimits, LaneRecord, LaneSelection, SharedLimits } from '../contract/lane.js'
 import type { LaneRules } from '../contract/lane-rule.js'
@@ -24,6 +25,7 @@ import {
   checkBeat,
   checkBy,
   checkClaim,
+  checkCosts,
   checkCountFields,
   checkDiscard,
   checkFilter,
@@ -42,6 +44,7 @@ import {
   checkText,
   checkTime,
 } from '../rules/check.js'
+import { addUpCosts } from '../rules/costs.js'
 import { checkedLimits } from '../rules/lane-limits.js'
 import { checkTwin } from '../rules/operations/check-operation.js'
 import { checkedShared, declarationOf, isShared } from '../rules/shared-limit.js'
@@ -223,6 +226,11 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     const { columns, part } = partsOf(filter)
     if (part === undefined) return this.#read(tx => tx.reads.countBy(columns, fields))
     return countContaining(this.#transactions, columns, part, fields)
+  }
+
+  async costs(filter: CostFilter, by: readonly CostField[]): Promise<CostTotal[]> {
+    checkCosts(filter, by)
+    return addUpCosts(await this.#read(tx => tx.reads.costs(filter, by)), by)
   }
 
   async retried(since: number, page: PageRequest): Promise<Page<RetriedTask>> {

@@ -1,9 +1,8 @@
 import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { reportRun, runView, writeResults } from '../../../operate/index.js'
-import { ratesOfRun } from '../../../operate/internal.js'
-import { RUN_STATUSES, type RunRecord, type RunStatus, type StoreStats } from '../../../store/internal.js'
-
+import { costByStage, ratesOfRun } from '../../../operate/internal.js'
+import { RUN_STATUSES, type RunRecord, type RunStatus, type StoreStats, sumOfCosts } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode } from '../../errors.js'
 import { writeOne, writeResult } from '../../terminal/output.js'
@@ -102,9 +101,10 @@ function showRun({ console, environment }: CommandContext, id: string, options: 
     const run = await runById(store.runs, id)
     const notes = runNotes(run)
     const rates = await ratesOfRun(store, run)
+    const used = sumOfCosts([...(await costByStage(store, run)).values()])
     const stats = await store.stats()
-    writeOne(console, options.output, { ...runView(run), rates, notes }, () =>
-      runText(listed(run, stats), { notes, rates }, console, stats.now),
+    writeOne(console, options.output, { ...runView(run), used, rates, notes }, () =>
+      runText({ ...listed(run, stats), used }, { notes, rates }, console, stats.now),
     )
     return ExitCode.done
   })

@@ -113,12 +113,13 @@ describe('redrive pipeline run', () => {
       ],
     })
     const text = (await redrive(['report', 'r'])).out
-    expect(text).toMatch(/Cost that attempts reported\n +call +tokens 1 130\n/)
+    expect(text).toMatch(/Cost of the stages\n +call +tokens 1 130\n/)
     expect(text).toContain('Retries that items needed')
     expect(text).toMatch(/http_422 +call +client_error +10 +10/)
 
     expect((await redrive(['ls'])).out).toMatch(/r +double +partial_success +100 +90 % +10/)
     const show = await redrive(['show', 'r'])
+    expect(show.out).toMatch(/\n +cost +tokens 1 130\n/)
     expect(show.out).toMatch(/STAGE +SUCCEEDED +SKIPPED +DEAD\n[\s\S]*call +0 +0 +10\n/)
     expect(show.out).toContain('redrive pipeline reprocess r --dry-run')
   })

@@ -23,7 +23,7 @@ export function runReportText(report: RunReport, console: Console, now: number):
   return [
     runHead(report, console, now),
     ...section('Stages', [stageTable(report.stageReports, console)]),
-    ...section('Cost that attempts reported', costLines(report)),
+    ...section('Cost of the stages', costLines(report)),
     ...section('Retries that items needed', retryChart(report.retries, console)),
     ...section('Attempts that succeeded', yieldChart(report.attempts, console)),
     ...section('Time that attempts took', durationChart(report.stageReports, console)),
@@ -50,14 +50,11 @@ function stageTable(stages: readonly StageReport[], { width, paint }: Console): 
   return table(columns, rows, { width, paint })
 }
 
-/** The cost of each stage that has reported any, and of the run. */
-function costLines({ stageReports, used }: RunReport): string[] {
+/** The cost of each stage that has reported any. That of the run is in its head. */
+function costLines({ stageReports }: RunReport): string[] {
   const stages = stageReports.filter(stage => Object.keys(stage.used).length > 0)
-  if (stages.length === 0) return []
-  const lines = stages.map(({ stage, used }) => ({ label: stage, used }))
-  const all = stages.length === 1 ? lines : [...lines, { label: 'all stages', used }]
-  const width = Math.max(...all.map(({ label }) => label.length))
-  return all.map(({ label, used }) => `  ${pad(label, width)}  ${costText(used)}`)
+  const width = Math.max(...stages.map(({ stage }) => stage.length))
+  return stages.map(({ stage, used }) => `  ${pad(stage, width)}  ${costText(used)}`)
 }
 
 /** Half of the attempts took no longer than P50. The bars compare P90. */

@@ -1,6 +1,6 @@
 import type { RunReport, RunView } from '../../../operate/index.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { ItemCounts, RunStatus } from '../../../store/internal.js'
+import type { Cost, ItemCounts, RunStatus } from '../../../store/internal.js'
 import { suggest } from '../../suggest.js'
 import { grouped, percent } from '../../terminal/chart.js'
 import type { Console, Paint } from '../../terminal/console.js'
@@ -8,12 +8,17 @@ import { fields, type Layout, NAME_WIDTH, oneLine, table } from '../../terminal/
 import { wrap } from '../../terminal/text-width.js'
 import { moment, relative } from '../../terminal/times.js'
 import { visible } from '../../terminal/visible.js'
+import { costText } from '../shared/cost-text.js'
 
 /** The most important first: an operator looks for the dead. */
 const STATES = ['succeeded', 'skipped', 'dead', 'waiting', 'running', 'cancelled'] as const
 
-/** A run, with the size of the trial that it began with, and whether it was left alone. */
-export type ListedRun = RunView & { readonly trial?: number | undefined; readonly isUnattended?: boolean }
+/** A run, with the size of the trial that it began with, whether it was left alone, and what it has spent. */
+export type ListedRun = RunView & {
+  readonly trial?: number | undefined
+  readonly isUnattended?: boolean
+  readonly used?: Cost
+}
 
 /** The source error of a run whose process stopped without one. */
 const READER_STOPPED = 'the process that read it stopped working on the run'
@@ -59,6 +64,7 @@ export function runHead(run: ListedRun | RunReport, { width, paint }: Console, n
       ['took', 'durationMs' in run ? tookText(run) : undefined],
       ['items', itemsText(run)],
       ['success', run.successRate === null ? undefined : percent(run.successRate)],
+      ['cost', run.used === undefined ? undefined : costText(run.used) || undefined],
       ['source', sourceText(run)],
       ['stopped', stopText(run)],
       ['stuck', 'isUnattended' in run && run.isUnattended ? 'no process works on it' : undefined],

@@ -72,6 +72,7 @@ describe('redrive move', () => {
       'operation_tally',
       'group',
       'tally',
+      'cost',
       'run',
       'item',
       'output',

@@ -35,6 +35,7 @@ const NAMES: Readonly<Record<Part['section'], string>> = {
   operation_tally: 'outcomes of operations',
   group: 'failure groups',
   tally: 'group figures',
+  cost: 'costs',
   run: 'runs',
   item: 'positions of items',
   output: 'results to write',

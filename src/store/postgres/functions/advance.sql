@@ -233,14 +233,10 @@ DECLARE
   outcomes json;
   groups json;
 BEGIN
-  SELECT json_agg(json_build_object(
+  SELECT json_agg(coalesce(run.details::jsonb, '{}') || jsonb_build_object(
     'n', run.n, 'id', run.id, 'round', run.round, 'advances', run.advances, 'type', 'advanced',
     'attempt', nullif(run.attempt, 0), 'began', run.began, 'ended', run.began + run.took, 'worker', run.worker,
-    'version', run.version, 'call', run.call, 'release', run.release,
-    'error_class', run.details -> 'error_class', 'error_code', run.details -> 'error_code',
-    'retry_after', run.details -> 'retry_after', 'error', run.details -> 'error', 'random', run.details -> 'random',
-    'policy', run.details -> 'policy', 'trace', run.details -> 'trace',
-    'failure_group', run.details -> 'failure_group'
+    'version', run.version, 'call', run.call, 'release', run.release
   )), json_agg(run.details -> 'group') FILTER (WHERE run.details -> 'group' IS NOT NULL) INTO outcomes, groups
   FROM redrive.advances_in(batch) AS run
   JOIN redrive.task ON task.id = ANY (ARRAY[run.id]) AND task.state = redrive.state_running()

@@ -179,6 +179,7 @@ BEGIN
   PERFORM redrive.prune_groups(now_ms - dead_ms);
   PERFORM redrive.prune_lanes(now_ms);
   PERFORM redrive.prune_quotas(now_ms);
+  DELETE FROM redrive.cost_tally WHERE hour < redrive.hour_of(now_ms - audit_ms);
   DELETE FROM redrive.unique_key WHERE ctid = ANY (ARRAY(
     SELECT own.ctid FROM redrive.unique_key AS own WHERE own.until <= now_ms AND own.next IS NULL
     LIMIT 10000 FOR UPDATE SKIP LOCKED));

@@ -267,6 +267,7 @@ BEGIN
     END IF;
   END IF;
   IF batch.uses IS NOT NULL THEN
+    PERFORM redrive.spend(batch.uses, now_ms);
     PERFORM redrive.correct_uses(batch.uses, now_ms);
   END IF;
   IF cardinality(batch.ids) > advancing THEN

@@ -97,6 +97,20 @@ ALTER TABLE redrive.group_tally REPLICA IDENTITY FULL;
 CREATE INDEX group_tally_group ON redrive.group_tally (failure_group);
 CREATE INDEX group_tally_hour  ON redrive.group_tally (hour);
 
+-- What attempts have spent, by lane, hour and bucket, in rows to be added up. It outlives the lanes. The sums of `numeric` are
+-- exact, so they are the same in whatever order rows are added up.
+CREATE TABLE redrive.cost_tally (
+  kind     text COLLATE "C" NOT NULL,
+  key      text COLLATE "C" NOT NULL,
+  category text COLLATE "C" NOT NULL,
+  hour     bigint NOT NULL,
+  bucket   text COLLATE "C" NOT NULL,
+  amount   numeric NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE redrive.cost_tally REPLICA IDENTITY FULL;
+CREATE INDEX cost_tally_lane ON redrive.cost_tally (kind, key);
+CREATE INDEX cost_tally_hour ON redrive.cost_tally (hour);
+
 -- Budgets of a kind, or of a kind and category, of failures, with their gate, and of retries: see
 -- src/store/contract/budget-store.ts. `settings` and `gate` are JSON. `category` is NULL for all categories.
 CREATE TABLE redrive.budget (

@@ -45,6 +45,7 @@ export function retentionStatements(db: Preparer) {
       DELETE FROM idempotency
       WHERE key IN (SELECT key FROM idempotency INDEXED BY idempotency_done
                     WHERE done_at <= ? ORDER BY done_at LIMIT ? + 0)`),
+    forgetCosts: db.prepare<[number]>(/* sql */ `DELETE FROM cost_tally WHERE hour < ?`),
     /** Looks only at the oldest records: they are in the order of their times, so no index is needed. */
     forgetAudit: db.prepare(/* sql */ `
       DELETE FROM audit

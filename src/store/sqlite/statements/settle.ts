@@ -63,6 +63,10 @@ export function settleStatements(db: Preparer) {
       .prepare<Held, StandingValues>(/* sql */ `
         SELECT ${STANDING_COLUMNS} FROM task WHERE ${IS_HELD}`)
       .raw(),
+    spend: db.prepare<{ lane: number; hour: number; bucket: string; amount: number }>(/* sql */ `
+      INSERT INTO cost_tally (kind, key, category, hour, bucket, amount)
+      SELECT kind, key, category, :hour, :bucket, :amount FROM lane WHERE id = :lane
+      ON CONFLICT (kind, key, category, hour, bucket) DO UPDATE SET amount = amount + excluded.amount`),
     ranFrom: db.prepare<Held, number>(/* sql */ `SELECT ran_from FROM task WHERE ${IS_HELD}`).pluck(),
     change: db.prepare(/* sql */ `
       UPDATE task
