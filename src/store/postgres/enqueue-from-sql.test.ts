@@ -22,6 +22,9 @@ afterAll(async () => {
 interface Answer {
   readonly id: string
   readonly is_new: boolean
+  readonly outcome: string
+  readonly status: string | null
+  readonly since: Date | null
 }
 
 async function enqueue(args: string, values: unknown[] = []): Promise<Answer> {
@@ -108,9 +111,63 @@ describe('a task that SQL enqueues', () => {
   })
 
   it('is the same one if its id is taken, and the answer says so', async () => {
-    expect(await enqueue(`'mail', '1', 'order-7'`)).toEqual({ id: 'order-7', is_new: true })
-    expect(await enqueue(`'mail', '2', id => 'order-7'`)).toEqual({ id: 'order-7', is_new: false })
-    expect((await store.get('order-7'))?.payload).toBe('1')
+    const created = { id: 'order-7', is_new: true, outcome: 'created', status: null, since: null }
+    expect(await enqueue(`'mail', '1', 'order-7'`)).toEqual(created)
+    const there = await store.get('order-7')
+    const since = new Date(there?.changedAt ?? 0)
+    const kept = { id: 'order-7', is_new: false, outcome: 'kept', status: 'waiting', since }
+    expect(await enqueue(`'mail', '2', id => 'order-7'`)).toEqual(kept)
+    expect(await enqueue(`'mail', 2, id => 'order-7'`)).toEqual(kept)
+    expect(there?.payload).toBe('1')
+  })
+
+  it('has a unique key as the library gives it, and meets its twin', async () => {
+    const key = `unique_key => 'shop', unique_while => 'unfinished'`
+    const first = await enqueue(`'sync', '1', ${key}, unique_conflict => 'keep'`)
+    const unique = { key: 'shop', while: 'unfinished', conflict: 'after' } as const
+    expect(await enqueue(`'sync', 2, ${key}, unique_conflict => 'keep'`)).toMatchObject({
+      id: first.id,
+      is_new: false,
+      outcome: 'kept',
+      status: 'waiting',
+    })
+    const second = await enqueue(`'sync', '3', ${key}, unique_conflict => 'replace'`)
+    expect(second).toMatchObject({ is_new: true, outcome: 'replaced', status: null })
+    expect((await store.get(first.id))?.status).toBe('cancelled')
+    const rooms = [{ kinds: ['sync'] }]
+    const { tasks, now } = await store.claim({ worker: 'w', leaseMs: 60_000, rooms, limit: 10, isIdle: true })
+    expect(tasks.map(({ id }) => id)).toEqual([second.id])
+    expect(await enqueue(`'sync', '4', ${key}, unique_conflict => 'keep'`)).toMatchObject({ status: 'running' })
+    const third = await enqueue(`'sync', '5', ${key}, unique_conflict => 'after'`)
+    expect(third).toMatchObject({ is_new: true, outcome: 'queued_after' })
+    expect(await store.enqueue([{ kind: 'sync', payload: '6', unique }])).toMatchObject([{ outcome: 'queued_after' }])
+    expect((await store.get(third.id))?.status).toBe('cancelled')
+    const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w' }
+    await store.settle(tasks.map(({ id, token }) => ({ id, token, outcome: { type: 'succeeded' }, attempt })))
+    expect(await enqueue(`'sync', '1', id => '${second.id}'`)).toMatchObject({ outcome: 'kept', status: 'succeeded' })
+  })
+
+  it('is postponed, with a longest wait, and throttled for a time', async () => {
+    const wait = `unique_key => 'doc', unique_while => 'waiting', unique_conflict => 'postpone', unique_max_wait => '1 minute'`
+    const first = await enqueue(`'index', '1', run_at => now() + interval '5 s', ${wait}`)
+    const later = await enqueue(`'index', '2', run_at => now() + interval '1 hour', ${wait}`)
+    expect(later).toMatchObject({ id: first.id, is_new: false, outcome: 'postponed', status: 'waiting' })
+    const task = await store.get(first.id)
+    expect(task).toMatchObject({ payload: '2', nextAttemptAt: (task?.changedAt ?? 0) + 60_000 })
+    const hourly = `unique_key => 'h', unique_while => 'within', unique_within => '1 hour', unique_conflict => 'keep'`
+    expect(await enqueue(`'report', '1', ${hourly}`)).toMatchObject({ outcome: 'created' })
+    expect(await enqueue(`'report', '1', ${hourly}`)).toMatchObject({ outcome: 'kept' })
+  })
+
+  it('puts its lane under a quota', async () => {
+    await enqueue(`'counted', '1', key => 'repo', quota => 'acme'`)
+    const ours = await store.enqueue([{ kind: 'counted', key: 'repo-2', quota: 'acme', payload: '1' }])
+    expect(ours).toMatchObject([{ outcome: 'created' }])
+    const { rows } = await pool.query(
+      `SELECT count(DISTINCT lane.shared) AS quotas, count(*) AS lanes FROM redrive.lane
+       JOIN redrive.shared_limit ON shared_limit.id = lane.shared WHERE lane.kind = 'counted' AND quota = 'acme'`,
+    )
+    expect(rows).toEqual([{ quotas: '1', lanes: '2' }])
   })
 
   it.each([
@@ -195,6 +252,8 @@ describe('a task that SQL enqueues', () => {
 
 describe('what SQL cannot enqueue', () => {
   const long = 'x'.repeat(513)
+  const unique = (key: string, scope: string, conflict: string) =>
+    `unique_key => '${key}', unique_while => '${scope}', unique_conflict => '${conflict}'`
   it.each([
     ['a kind with spaces', `'send mail', '1'`, '22023', /kind must be 1 to 100 letters.*'send mail'/],
     ['no kind', `NULL, '1'`, '22023', /kind must be .* NULL/],
@@ -220,6 +279,44 @@ describe('what SQL cannot enqueue', () => {
     ['a cost below 0', `'mail', '1', cost => '{"calls":-1}'`, '22023', /cost of 'calls'/],
     ['a cost that is text', `'mail', '1', cost => '{"calls":"2"}'`, '22023', /cost of 'calls'/],
     ['a cost that JavaScript cannot hold', `'mail', '1', cost => '{"calls":1e309}'`, '22023', /cost of 'calls'/],
+    ['a quota without a key', `'mail', '1', quota => 'acme'`, '22023', /quota needs a key/],
+    ['an empty quota', `'mail', '1', key => 'a', quota => ''`, '22023', /quota is empty/],
+    ['a scope without a unique key', `'mail', '1', unique_while => 'waiting'`, '22023', /need a unique_key/],
+    ['an empty unique key', `'mail', '1', ${unique('', 'waiting', 'keep')}`, '22023', /unique_key is empty/],
+    ['a long unique key', `'mail', '1', ${unique(long, 'waiting', 'keep')}`, '22023', /unique_key has 513 bytes/],
+    ['no scope', `'mail', '1', unique_key => 'a', unique_conflict => 'keep'`, '22023', /unique_while must be .* NULL/],
+    ['an unknown scope', `'mail', '1', ${unique('a', 'always', 'keep')}`, '22023', /unique_while must be .*'always'/],
+    [
+      'an unknown conflict',
+      `'mail', '1', ${unique('a', 'waiting', 'behind')}`,
+      '22023',
+      /unique_conflict must be .*'behind'/,
+    ],
+    [
+      'what makes no sense',
+      `'mail', '1', ${unique('a', 'waiting', 'after')}`,
+      '22023',
+      /'waiting' cannot have .*'after'/,
+    ],
+    ['a time that is missing', `'mail', '1', ${unique('a', 'within', 'keep')}`, '22023', /unique_within goes with/],
+    [
+      'a wait that is missing',
+      `'mail', '1', ${unique('a', 'waiting', 'postpone')}`,
+      '22023',
+      /unique_max_wait goes with/,
+    ],
+    [
+      'a time to postpone to that is missing',
+      `'mail', '1', ${unique('a', 'waiting', 'postpone')}, unique_max_wait => '1s'`,
+      '22023',
+      /needs a run_at/,
+    ],
+    [
+      'no time at all',
+      `'mail', '1', ${unique('a', 'within', 'keep')}, unique_within => '-1s'`,
+      '22023',
+      /longer than 0/,
+    ],
     ['another traceparent', `'mail', '1', traceparent => '00-${'0'.repeat(32)}-x-00'`, '22023', /traceparent has/],
   ])('%s', async (_, args, code, message) => {
     const { waiting } = await store.count({})
@@ -271,10 +368,10 @@ describe('a role that may only enqueue', () => {
     const next = await nextRelease()
     const functions = next.functions
       .replaceAll(
-        'traceparent text DEFAULT NULL, OUT is_new',
-        'traceparent text DEFAULT NULL, shade text DEFAULT NULL, OUT is_new',
+        'unique_max_wait interval DEFAULT NULL, OUT is_new',
+        'unique_max_wait interval DEFAULT NULL, shade text DEFAULT NULL, OUT is_new',
       )
-      .replaceAll(/(REVOKE ALL ON FUNCTION [^;]*jsonb, text)\)/g, '$1, text)')
+      .replaceAll(/(REVOKE ALL ON FUNCTION [^;]*text, interval)\)/g, '$1, text)')
     const lastFunctions = next.lastFunctions.filter(name => !name.startsWith('enqueue/'))
     await migrateTo({ ...next, functions, lastFunctions }, pool, { schema: 'next' })
     const { rows } = await client.query(`SELECT is_new FROM next.enqueue('mail', '1', shade => 'red')`)
@@ -346,6 +443,9 @@ describe('a role that may only enqueue', () => {
       category => 'new lane', key => 'k', cost => '{"a":1}'::pg_catalog.jsonb)`)
     await client.query(`SELECT * FROM redrive.enqueue('mail'::pg_catalog.text, '{"n":1}'::pg_catalog.text)`)
     await client.query(`SELECT * FROM redrive.enqueue('ordered'::pg_catalog.text, '1'::pg_catalog.text, key => 'l')`)
+    for (const conflict of ['keep', 'replace', 'after'])
+      await client.query(`SELECT * FROM redrive.enqueue('mail'::pg_catalog.text, '1'::pg_catalog.text, key => 'l', quota => 'q',
+        unique_key => 'u', unique_while => 'unfinished', unique_conflict => '${conflict}')`)
     await client
       .query(`SELECT * FROM redrive.enqueue('mail'::pg_catalog.text, 'x'::pg_catalog.text)`)
       .catch(({ code }) => expect(code).toBe('22P02'))

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '0bea848e9eec4a8e6a3e97be2bb1d6d6261404a225a6a0558f65ea74f82c05a8',
+  1: '1fa8f1cac23965db9ecfdca6d4641f67cbd530fb12411b05956fa9ee6bd034c7',
 }
 
 const MAX_LINES = 60

@@ -129,13 +129,89 @@ BEGIN
 END
 $$;
 
--- Adds a task, with a payload of JSON text, and tells the workers when the transaction commits. Answers with its id, and
--- whether it is new: if the id is taken, nothing has changed.
+-- Checks the quota of a task, as src/store/rules/check.ts does.
+CREATE OR REPLACE FUNCTION redrive.check_quota(quota text, key text) RETURNS void LANGUAGE plpgsql /* path */ AS $$
+BEGIN
+  PERFORM redrive.check_name('quota', quota);
+  IF quota = '' THEN
+    PERFORM redrive.refuse('quota is empty.', 'Leave it out if there is none.');
+  ELSIF quota IS NOT NULL AND coalesce(key, '') = '' THEN
+    PERFORM redrive.refuse('quota needs a key, the lane whose tasks count towards it.', 'Pass the key of its lane.');
+  END IF;
+END
+$$;
+
+-- Checks a unique key, as src/store/rules/check-unique.ts does.
+CREATE OR REPLACE FUNCTION redrive.check_unique(
+  unique_key text, scope text, within interval, conflict text, max_wait interval, run_at timestamptz
+) RETURNS void LANGUAGE plpgsql /* path */ AS $$
+DECLARE
+  problem constant text := CASE
+    WHEN unique_key IS NULL AND num_nonnulls(scope, within, conflict, max_wait) > 0 THEN
+      'unique_while, unique_within, unique_conflict and unique_max_wait need a unique_key.'
+    WHEN unique_key IS NULL THEN NULL
+    WHEN unique_key = '' THEN 'unique_key is empty.'
+    WHEN scope IS NULL OR scope NOT IN ('waiting', 'unfinished', 'within') THEN
+      format('unique_while must be waiting, unfinished or within, but it is %s.', quote_nullable(left(scope, 64)))
+    WHEN conflict IS NULL OR conflict NOT IN ('keep', 'replace', 'postpone', 'after') THEN
+      format('unique_conflict must be keep, replace, postpone or after, but it is %s.', quote_nullable(left(conflict, 64)))
+    WHEN conflict = 'postpone' AND scope <> 'waiting' OR conflict = 'after' AND scope <> 'unfinished'
+      OR conflict = 'replace' AND scope = 'within' THEN
+      format('unique_while => %L cannot have unique_conflict => %L.', scope, conflict)
+    WHEN (scope = 'within') <> (within IS NOT NULL) THEN 'unique_within goes with unique_while => ''within'', and only with it.'
+    WHEN (conflict = 'postpone') <> (max_wait IS NOT NULL) THEN
+      'unique_max_wait goes with unique_conflict => ''postpone'', and only with it.'
+    WHEN conflict = 'postpone' AND run_at IS NULL THEN
+      'unique_conflict => ''postpone'' needs a run_at: the time to postpone to.'
+    WHEN NOT (coalesce(within, max_wait, '1s') > '0s' AND coalesce(within, max_wait, '1s') < '300 years') THEN
+      'unique_within and unique_max_wait must be longer than 0, and shorter than 300 years.'
+    END;
+BEGIN
+  PERFORM redrive.check_name('unique_key', unique_key);
+  IF problem IS NOT NULL THEN
+    PERFORM redrive.refuse(problem, 'docs/tasks.md has a table of what goes together: deduplicate, throttle, debounce, ….');
+  END IF;
+END
+$$;
+
+-- The milliseconds of a time or a duration, rounded up; NULL if there is none.
+CREATE OR REPLACE FUNCTION redrive.ms_of(seconds numeric) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT ceil(seconds * 1000)::bigint
+$$;
+
+-- What became of a task, from the answer of `enqueue_one` and `enqueue_unique`: NULL if `of_id` was created.
+CREATE OR REPLACE FUNCTION redrive.enqueue_answer(
+  answer text, of_id text, OUT id text, OUT is_new boolean, OUT outcome text, OUT status text, OUT since timestamptz
+) LANGUAGE plpgsql /* path */ AS $$
+DECLARE
+  note constant json := coalesce(answer::json -> 0, json_build_object('id', of_id, 'outcome', 'created'));
+  state constant int := note ->> 'state';
+BEGIN
+  id := note ->> 'id';
+  outcome := note ->> 'outcome';
+  is_new := outcome IN ('created', 'replaced', 'queued_after');
+  status := CASE WHEN state = redrive.state_running() THEN 'running' WHEN state = redrive.state_succeeded() THEN 'succeeded'
+    WHEN state = redrive.state_skipped() THEN 'skipped' WHEN state = redrive.state_dead() THEN 'dead'
+    WHEN state = redrive.state_cancelled() THEN 'cancelled' WHEN state IS NOT NULL THEN 'waiting' END;
+  since := to_timestamp((note ->> 'since')::numeric / 1000);
+END
+$$;
+
+-- Adds a task, with a payload of JSON text, and tells the workers when the transaction commits. Answers with the id of the task
+-- that stands, and what happened: if the id or the unique key is taken, `status` and `since` are of the task that was there.
 CREATE OR REPLACE FUNCTION redrive.enqueue(
   kind text, payload text, INOUT id text DEFAULT NULL, category text DEFAULT NULL, key text DEFAULT NULL,
   priority float8 DEFAULT NULL, run_at timestamptz DEFAULT NULL, submitted_at timestamptz DEFAULT NULL,
-  cost jsonb DEFAULT NULL, traceparent text DEFAULT NULL, OUT is_new boolean
+  cost jsonb DEFAULT NULL, traceparent text DEFAULT NULL, quota text DEFAULT NULL, unique_key text DEFAULT NULL,
+  unique_while text DEFAULT NULL, unique_within interval DEFAULT NULL, unique_conflict text DEFAULT NULL,
+  unique_max_wait interval DEFAULT NULL, OUT is_new boolean, OUT outcome text, OUT status text, OUT since timestamptz
 ) LANGUAGE plpgsql SECURITY DEFINER /* verb */ SET lock_timeout = '10s' AS $$
+DECLARE
+  its_category constant text := coalesce(category, '');
+  its_key constant text := coalesce(key, '');
+  submitted bigint;
+  due bigint;
+  answer text;
 BEGIN
   PERFORM redrive.check_kind(kind);
   PERFORM redrive.check_payload(payload);
@@ -144,11 +220,26 @@ BEGIN
   PERFORM redrive.check_name('category', category);
   PERFORM redrive.check_name('key', key);
   PERFORM redrive.check_cost(cost);
+  PERFORM redrive.check_quota(quota, key);
+  PERFORM redrive.check_unique(unique_key, unique_while, unique_within, unique_conflict, unique_max_wait, run_at);
+  submitted := floor(extract(epoch FROM submitted_at)::numeric * 1000);
+  due := redrive.ms_of(extract(epoch FROM run_at)::numeric);
   id := coalesce(id, redrive.new_task_id());
-  is_new := redrive.enqueue_one(kind, coalesce(category, ''), coalesce(key, ''), id, priority,
-    floor(extract(epoch FROM submitted_at)::numeric * 1000)::bigint, ceil(extract(epoch FROM run_at)::numeric * 1000)::bigint,
-    payload, cost::text, traceparent, NULL) IS NULL;
-  IF is_new THEN
+  IF quota IS NOT NULL THEN
+    PERFORM redrive.make_lanes(json_build_array(json_build_object(
+      'kind', kind, 'category', its_category, 'key', its_key, 'quota', quota)));
+  END IF;
+  IF unique_key IS NULL THEN
+    answer := redrive.enqueue_one(kind, its_category, its_key, id, priority, submitted, due, payload, cost::text, traceparent,
+      NULL);
+  ELSE
+    answer := redrive.enqueue_unique(kind, its_category, its_key, id, priority, submitted, due, payload, cost::text,
+      traceparent, unique_key, unique_while, redrive.ms_of(extract(epoch FROM unique_within)::numeric), unique_conflict,
+      redrive.ms_of(extract(epoch FROM unique_max_wait)::numeric), NULL);
+  END IF;
+  SELECT its.id, its.is_new, its.outcome, its.status, its.since INTO id, is_new, outcome, status, since
+  FROM redrive.enqueue_answer(answer, id) AS its;
+  IF outcome <> 'kept' THEN
     PERFORM pg_notify('redrive_' || split_part('redrive.task', '.', 1), '');
   END IF;
 END
@@ -159,19 +250,26 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.enqueue(
   kind text, payload anyelement, INOUT id text DEFAULT NULL, category text DEFAULT NULL, key text DEFAULT NULL,
   priority float8 DEFAULT NULL, run_at timestamptz DEFAULT NULL, submitted_at timestamptz DEFAULT NULL,
-  cost jsonb DEFAULT NULL, traceparent text DEFAULT NULL, OUT is_new boolean
+  cost jsonb DEFAULT NULL, traceparent text DEFAULT NULL, quota text DEFAULT NULL, unique_key text DEFAULT NULL,
+  unique_while text DEFAULT NULL, unique_within interval DEFAULT NULL, unique_conflict text DEFAULT NULL,
+  unique_max_wait interval DEFAULT NULL, OUT is_new boolean, OUT outcome text, OUT status text, OUT since timestamptz
 ) LANGUAGE plpgsql /* verb */ SET lock_timeout = '10s' AS $$
 DECLARE
   answer record;
 BEGIN
   SELECT * INTO answer FROM redrive.enqueue(
-    kind, to_json(payload)::text, id, category, key, priority, run_at, submitted_at, cost, traceparent);
+    kind, to_json(payload)::text, id, category, key, priority, run_at, submitted_at, cost, traceparent, quota, unique_key,
+    unique_while, unique_within, unique_conflict, unique_max_wait);
   id := answer.id;
   is_new := answer.is_new;
+  outcome := answer.outcome;
+  status := answer.status;
+  since := answer.since;
 END
 $$;
 
 -- Not for everybody who may use the schema: `redrive migrate --grant-enqueue`.
-REVOKE ALL ON FUNCTION redrive.enqueue(text, text, text, text, text, float8, timestamptz, timestamptz, jsonb, text) FROM PUBLIC;
-REVOKE ALL ON FUNCTION redrive.enqueue(text, anyelement, text, text, text, float8, timestamptz, timestamptz, jsonb, text)
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION redrive.enqueue(text, text, text, text, text, float8, timestamptz, timestamptz, jsonb, text, text, text,
+  text, interval, text, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION redrive.enqueue(text, anyelement, text, text, text, float8, timestamptz, timestamptz, jsonb, text, text,
+  text, text, interval, text, interval) FROM PUBLIC;
