@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { encrypted } from '../codec/index.js'
 import { Engine, type WorkKind } from '../engine/internal.js'
 import { canonicalJson, RateLimitedError } from '../policy/index.js'
 import type { LedgerRow } from '../store/index.js'
@@ -141,6 +142,19 @@ it('names the row whose decision is not the one that the kernel makes', async ()
   const { discrepancies } = await verify(Object.assign(store, { ledgers }))
   expect(discrepancies.length).toBeGreaterThan(0)
   expect(discrepancies[0]).toMatchObject({ taskId: 't5', recorded: 'retry after 1 ms' })
+})
+
+it('takes what a codec has encoded for sound, and names what it cannot have encoded', async () => {
+  const store = new MemoryStore()
+  const codec = encrypted({ keys: { k: Buffer.alloc(32, 1).toString('base64') }, current: 'k' })
+  const task = defineTask('secret', { codec, handler: (_: { card: string }) => {} })
+  await new TaskQueue(store).enqueue(task, { card: '4111' }, { id: 'sound' })
+  expect((await verify(store)).problems).toEqual([])
+  const [sound] = (await store.list({}, { limit: 1 })).items
+  await store.enqueue([{ id: 'cut', kind: 'secret', payload: `${sound?.payload.slice(0, 40)}!` }])
+  expect((await verify(store)).problems).toEqual([
+    { taskId: 'cut', problem: 'its payload is not what a codec has encoded' },
+  ])
 })
 
 it('takes a task that is settled between two reads for sound', async () => {

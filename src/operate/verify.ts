@@ -13,10 +13,11 @@ import {
 } from '../policy/index.js'
 import { quoted } from '../policy/internal.js'
 import type { LedgerRow, Store, TaskRecord } from '../store/index.js'
-import { contractOf, type StepAttempt, type StoreContract, stepRecord } from '../store/internal.js'
+import { contractOf, type StepAttempt, type StepRow, type StoreContract } from '../store/internal.js'
 import { pagesOf } from './pages.js'
 import { recordProblems } from './record-problems.js'
 import { decisionsOnRecord } from './step-decisions.js'
+import { damagedSteps, damagedTexts, jsonOf, readStep } from './stored-json.js'
 
 /** A recorded decision that differs from what the kernel decides when asked again. */
 export interface Discrepancy {
@@ -57,7 +58,7 @@ export interface Verification {
 /** A row of the ledger with all that a decision was made from. */
 type DecisionRow = LedgerRow & Required<Pick<LedgerRow, 'verdict' | 'policy' | 'random'>>
 
-type LedgerSource = Pick<StoreContract, 'get' | 'list' | 'ledger' | 'ledgers' | 'steps' | 'policies' | 'audit'>
+type LedgerSource = Pick<StoreContract, 'get' | 'ledger' | 'ledgers'>
 
 /** Options of a verification. */
 export interface VerifyOptions {
@@ -69,7 +70,7 @@ export interface VerifyOptions {
 
 /**
  * Recomputes every recorded decision of a store from its ledger, and reports those that differ. Reads every record of a
- * task, policy and audit event on the way, and reports those that are damaged.
+ * task, a step, a policy, an audit event, a schedule, a bulk act and so on, and reports those that are damaged.
  */
 export async function verify(store: Store, { signal, onProgress }: VerifyOptions = {}): Promise<Verification> {
   const contract = contractOf(store)
@@ -90,7 +91,7 @@ export async function verify(store: Store, { signal, onProgress }: VerifyOptions
     }
     return policies.get(hash)
   }
-  const check = async (task: TaskRecord, ledger: readonly LedgerRow[]) => {
+  const check = async (task: TaskRecord, ledger: readonly LedgerRow[], steps: readonly StepRow[]) => {
     for (const { row, history, latestStart } of withHistory(task, ledger)) {
       // A step decided, as its own ledger has it.
       if (!isDecisionOnRecord(row) || row.notes?.step !== undefined) continue
@@ -106,11 +107,11 @@ export async function verify(store: Store, { signal, onProgress }: VerifyOptions
       if (recorded === recomputed || recorded === again({ ...history, startedAt: latestStart })) continue
       discrepancies.push({ taskId: task.id, sequence: row.sequence, recorded, recomputed })
     }
-    if (ledger.some(({ notes }) => notes?.step !== undefined)) await checkSteps(task.id)
+    if (ledger.some(({ notes }) => notes?.step !== undefined)) await checkSteps(task.id, steps)
   }
   /** The steps of a task that one of them has put back to waiting, or killed. */
-  const checkSteps = async (taskId: string) => {
-    const steps = (await contract.steps(taskId)).map(stepRecord)
+  const checkSteps = async (taskId: string, rows: readonly StepRow[]) => {
+    const steps = rows.flatMap(row => readStep(row) ?? [])
     for (const { step, sequence, entry, history, reason } of steps.flatMap(decisionsOnRecord)) {
       const policy = await policyOf(entry.policy)
       if (policy === undefined) {
@@ -127,9 +128,12 @@ export async function verify(store: Store, { signal, onProgress }: VerifyOptions
   for await (const page of pagesOf(request => contract.list({}, request))) {
     signal?.throwIfAborted()
     const ledgers = await readLedgers(contract, page)
+    const stepsOf = await contract.stepsOf(page.map(({ id }) => id))
     for (const [index, task] of page.entries()) {
       const ledger = ledgers[index]
-      if (ledger !== undefined) await check(task, ledger)
+      const steps = stepsOf[index] ?? []
+      problems.push(...damagedSteps(steps).map(problem => ({ taskId: task.id, problem })))
+      if (ledger !== undefined) await check(task, ledger, steps)
       const isSound = ledger !== undefined && problemsOf(task, ledger).length === 0
       if (!isSound)
         problems.push(...(await lastingProblems(contract, task)).map(problem => ({ taskId: task.id, problem })))
@@ -142,6 +146,13 @@ export async function verify(store: Store, { signal, onProgress }: VerifyOptions
     const damaged = page.filter(record => jsonOf(record) === undefined)
     problems.push(
       ...damaged.map(record => ({ taskId: undefined, problem: `the audit record ${quoted(record)} is not JSON` })),
+    )
+  }
+  for await (const page of pagesOf(request => contract.records(request))) {
+    signal?.throwIfAborted()
+    const damaged = page.filter(({ state }) => jsonOf(state) === undefined)
+    problems.push(
+      ...damaged.map(({ type, id }) => ({ taskId: undefined, problem: `the ${type} ${quoted(id)} is not JSON` })),
     )
   }
   return { tasks, decisions, unknown, discrepancies, problems }
@@ -182,24 +193,13 @@ async function lastingProblems(store: LedgerSource, { id }: TaskRecord): Promise
 }
 
 function problemsOf(task: TaskRecord, ledger: readonly LedgerRow[]): string[] {
-  const unreadable = (['payload', 'value', 'result'] as const).filter(
-    field => jsonOf(task[field] ?? 'null') === undefined,
-  )
-  return [...unreadable.map(field => `its ${field} is not JSON`), ...recordProblems(task, ledger)]
+  return [...damagedTexts(task), ...recordProblems(task, ledger)]
 }
 
 /** A stored policy; `undefined` if its text is damaged. */
 function readPolicy(stored: string, hash: string): Policy | undefined {
   const input = jsonOf(stored)
   return input === undefined || hashJson(input.value) !== hash ? undefined : parsePolicy(input.value as PolicyInput)
-}
-
-function jsonOf(text: string): { readonly value: unknown } | undefined {
-  try {
-    return { value: JSON.parse(text) }
-  } catch {
-    return undefined
-  }
 }
 
 /** The decision of the kernel, asked again. */

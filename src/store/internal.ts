@@ -100,7 +100,7 @@ export type {
 } from './contract/schedule-store.js'
 export type { StepRow } from './contract/step.js'
 export type { Storable } from './contract/storable.js'
-export type { AuditStore, LaneControl, OnceOptions, StoreContract, TaskReader } from './contract/store.js'
+export type { AuditStore, JsonRecord, LaneControl, OnceOptions, StoreContract, TaskReader } from './contract/store.js'
 export type { Cost, UniqueConflict, UniqueKey, UniqueScope } from './contract/task.js'
 export type { StandingReader, TaskStanding } from './contract/task-standing.js'
 export type { WorkerRecord, WorkerReport } from './contract/worker-store.js'

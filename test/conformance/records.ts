@@ -1,8 +1,26 @@
 import assert from 'node:assert/strict'
-import type { StoreContract } from '../../src/store/internal.js'
+import type { JsonRecord, StoreContract } from '../../src/store/internal.js'
 import { add, addOne, kill, type StoreBehaviours, settleUncounted, start, turns } from './harness.js'
+import { createRedrive } from './operation-harness.js'
 
 export const RECORDS: StoreBehaviours = {
+  async 'records of features are paged as JSON texts, by type and id'(store) {
+    const created = [await createRedrive(store), await createRedrive(store, { by: { who: 'bob' } })]
+    const [first, ...none] = (await store.records({ limit: 1 })).items
+    assert.deepEqual(none, [])
+    const found: JsonRecord[] = []
+    for (let after: string | undefined; ; ) {
+      const page = await store.records({ limit: 1, after })
+      found.push(...page.items)
+      if (page.next === undefined) break
+      after = page.next
+    }
+    assert.deepEqual(found[0], first)
+    const operations = found.filter(({ type }) => type === 'operation')
+    assert.deepEqual(operations.map(({ id }) => id).sort(), created.map(({ id }) => id).sort())
+    for (const { state } of found) assert.doesNotThrow(() => JSON.parse(state))
+  },
+
   async 'a policy is kept under its hash'(store) {
     assert.equal(await store.policies.get('hash'), undefined)
     await store.policies.keep('hash', '{"attempts":3}')

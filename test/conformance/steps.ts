@@ -50,6 +50,10 @@ export const STEPS: StoreBehaviours = {
     assert.equal(await store.recordStep({ id, token, ...again }), true)
     assert.deepEqual(await store.steps(id), [again, done, nothing])
     assert.deepEqual(await store.steps('absent'), [])
+    const other = await start(store, { id: 'other' })
+    await record(store, other, 'only')
+    const only = { name: 'only', isDone: true, result: undefined, state: '{}' }
+    assert.deepEqual(await store.stepsOf(['other', 'absent', id]), [[only], [], [again, done, nothing]])
   },
 
   async 'steps that are recorded at the same time all are'(store) {

@@ -243,6 +243,14 @@ describe('audit verify of a store that was damaged', () => {
       await store.enqueue(['a', 'b'].map(id => ({ id, kind: 'k', payload: `{"order":"${id}${id}${id}"}` })))
       await retryIn(store, 1000)
       await store.audit.append(['{"event_type":"checked"}'])
+      const set = { filter: { kind: 'k' }, until: 0 }
+      await store.operations.create({ act: 'redrive', set, by: { who: 'ada' } })
+      const rooms = [{ kinds: ['steps'] }]
+      await store.enqueue([{ id: 'c', kind: 'steps', payload: '1' }])
+      const { tasks } = await store.claim({ worker: 'w', leaseMs: 1000, rooms, limit: 1, isIdle: true })
+      const state = '{"since":0,"startedAt":0,"attempts":0,"deferrals":0,"ledger":[]}'
+      for (const { id, token } of tasks)
+        await store.recordStep({ id, token, name: 'charge', isDone: true, result: '{"id":7}', state })
     }),
   )
 
@@ -260,6 +268,14 @@ describe('audit verify of a store that was damaged', () => {
       /^- +the policy [0-9a-f]+ is not the one/m,
     ],
     ['an audit record', "UPDATE audit SET record = '{'", /^- +the audit record '{' is not JSON$/m],
+    ['the result of a step', "UPDATE step SET result = '{'", /^c +the result of its step 'charge' is not JSON$/m],
+    ['the record of a step', "UPDATE step SET state = '{'", /^c +the record of its step 'charge' is damaged$/m],
+    ['a step without its ledger', "UPDATE step SET state = '{}'", /^c +the record of its step 'charge' is damaged$/m],
+    [
+      'a bulk act',
+      "UPDATE record SET state = '{' WHERE type = 'operation'",
+      /^- +the operation '[\w-]+' is not JSON$/m,
+    ],
   ])('names %s, and ends with 1', async (_, sql, line) => {
     expect(await folder.redrive(['audit', 'verify'])).toMatchObject({ code: 0 })
     damage(sql)

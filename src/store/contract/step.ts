@@ -34,4 +34,6 @@ export interface StepStore {
   recordStep(step: StepRecording): Promise<boolean>
   /** The steps of a task, in the order in which they were first recorded. */
   steps(id: string): Promise<StepRow[]>
+  /** The steps of each task. */
+  stepsOf(ids: readonly string[]): Promise<StepRow[][]>
 }

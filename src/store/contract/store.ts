@@ -163,6 +163,13 @@ export interface AuditPage extends Page<string> {
   readonly end: string
 }
 
+/** A record that a feature keeps as a JSON text. */
+export interface JsonRecord {
+  readonly type: string
+  readonly id: string
+  readonly state: string
+}
+
 /** An append-only log of JSON records. */
 export interface AuditStore {
   /** Appends records, all or none. */
@@ -193,6 +200,8 @@ export interface StoreContract
   readonly policies: PolicyStore
   /** The audit log. */
   readonly audit: AuditStore
+  /** All schedules, operations, batches, rules and so on as JSON texts, by type and id. */
+  records(page: PageRequest): Promise<Page<JsonRecord>>
   /** The runs of pipelines. */
   readonly runs: RunStore
   /** Tasks that were enqueued together, and end together. */

@@ -1,4 +1,4 @@
-import type { RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
+import type { RecordName, RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
 import { compareTexts } from '../rules/cursor.js'
 
 /** The records of a memory store. */
@@ -43,6 +43,14 @@ export class MemoryRecords implements RecordPort {
       .slice(0, limit)
   }
 
+  all(after: RecordName, limit: number): (RecordName & StoredRecord)[] {
+    return [...this.#types]
+      .flatMap(([type, records]) => [...records.values()].map(record => ({ ...record, type })))
+      .filter(record => compareNames(record, after) > 0)
+      .sort(compareNames)
+      .slice(0, limit)
+  }
+
   listBack(type: string, before: string, limit: number): StoredRecord[] {
     return [...this.#of(type).values()]
       .filter(({ id }) => compareTexts(id, before) < 0)
@@ -80,4 +88,8 @@ export class MemoryRecords implements RecordPort {
 
 function compareRecords(a: RecordPlace, b: RecordPlace): number {
   return a.place - b.place || compareTexts(a.id, b.id)
+}
+
+function compareNames(a: RecordName, b: RecordName): number {
+  return compareTexts(a.type, b.type) || compareTexts(a.id, b.id)
 }

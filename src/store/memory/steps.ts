@@ -18,8 +18,8 @@ export class MemoryStepPort implements StepPort {
     this.#task = task
   }
 
-  of(id: string): StepRow[] {
-    return [...(this.#task(id)?.steps.values() ?? [])]
+  of(ids: readonly string[]): StepRow[][] {
+    return ids.map(id => [...(this.#task(id)?.steps.values() ?? [])])
   }
 
   forget(ids: readonly string[], { name, isAndLater }: ForgottenSteps): number {

@@ -64,6 +64,22 @@ describe.each(Object.entries(STORES))('records on %s', (_, open) => {
     expect(await inTransaction(async records => records.list(type, '', 9))).toEqual([replaced, saved])
   })
 
+  it('are listed over all types, in the order of types and ids', async () => {
+    const { inTransaction, type } = begin()
+    const [first, second] = [`${type}-1`, `${type}-2`]
+    await inTransaction(async records => {
+      await records.save(second, [record('a')])
+      await records.save(first, [record('b'), record('a', { place: 9, isOpen: false })])
+    })
+    const found = await inTransaction(async records => records.all({ type: first, id: '' }, 2))
+    expect(found).toEqual([
+      { type: first, ...record('a', { place: 9, isOpen: false }) },
+      { type: first, ...record('b') },
+    ])
+    const rest = await inTransaction(async records => records.all({ type: first, id: 'b' }, 1))
+    expect(rest).toEqual([{ type: second, ...record('a') }])
+  })
+
   it('are listed page by page in the order of their ids, by code points', async () => {
     const { inTransaction, type } = begin()
     const ids = ['Z', 'a', 'b', '\uffee', '🚀']

@@ -12,6 +12,12 @@ export interface StoredRecord {
 /** A record's place among those of its type: the order of a list by time. */
 export type RecordPlace = Pick<StoredRecord, 'place' | 'id'>
 
+/** Tells a record from all others. */
+export interface RecordName {
+  readonly type: string
+  readonly id: string
+}
+
 /**
  * The primitives of records. A feature whose state is a JSON document needs no table and no SQL of its own: it picks a type,
  * says what a record's place is and when it is open, and `moveStore` takes its records along. Ids are compared by their code
@@ -34,6 +40,8 @@ export interface RecordPort {
   newest(type: string, isOpenOnly: boolean, before: RecordPlace, limit: number): readonly StoredRecord[]
   /** Records behind an id, in the order of their ids. */
   list(type: string, after: string, limit: number): readonly StoredRecord[]
+  /** Records of all types behind one, in the order of types and ids. */
+  all(after: RecordName, limit: number): readonly (RecordName & StoredRecord)[]
   /** Records before an id, the last one first. */
   listBack(type: string, before: string, limit: number): readonly StoredRecord[]
   /** Adds records, or replaces them. */

@@ -1,4 +1,4 @@
-import type { RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
+import type { RecordName, RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
 import type { Promised } from '../port/steps.js'
 import { int4, type Sql } from './database.js'
 
@@ -37,6 +37,10 @@ export class PostgresRecordPort implements Promised<RecordPort> {
 
   list(type: string, after: string, limit: number): Promise<StoredRecord[]> {
     return this.#read('list_records', [type, after, int4(limit)])
+  }
+
+  async all({ type, id }: RecordName, limit: number): Promise<(RecordName & StoredRecord)[]> {
+    return (await this.#sql.call('all_records', [type, id, int4(limit)])) as (RecordName & StoredRecord)[]
   }
 
   listBack(type: string, before: string, limit: number): Promise<StoredRecord[]> {

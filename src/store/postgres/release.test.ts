@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '1fa8f1cac23965db9ecfdca6d4641f67cbd530fb12411b05956fa9ee6bd034c7',
+  1: 'f73ba301e4751c05c159098f2a07f1059a965539d8f7441327fd4f4c868ccd0c',
 }
 
 const MAX_LINES = 60

@@ -54,9 +54,12 @@ export class PostgresStepPort implements Promised<StepPort> {
     this.#sql = sql
   }
 
-  async of(id: string): Promise<StepRow[]> {
-    const rows = JSON.parse(String(await this.#sql.call('steps_of', [id]))) as readonly KeptStep[]
-    return rows.map(({ name, done, result, state }) => ({ name, isDone: done, result: result ?? undefined, state }))
+  async of(ids: readonly string[]): Promise<StepRow[][]> {
+    const rows = JSON.parse(String(await this.#sql.call('steps_of', [ids]))) as readonly KeptStep[]
+    const steps = new Map<string, StepRow[]>(ids.map(id => [id, []]))
+    for (const { task, name, done, result, state } of rows)
+      steps.get(task)?.push({ name, isDone: done, result: result ?? undefined, state })
+    return ids.map(id => steps.get(id) ?? [])
   }
 
   async forget(ids: readonly string[], { name, isAndLater }: ForgottenSteps): Promise<number> {
@@ -65,6 +68,7 @@ export class PostgresStepPort implements Promised<StepPort> {
 }
 
 interface KeptStep {
+  readonly task: string
   readonly name: string
   readonly done: boolean
   readonly result: string | null

@@ -1,4 +1,4 @@
-import type { RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
+import type { RecordName, RecordPlace, RecordPort, StoredRecord } from '../port/record-port.js'
 import { compareTexts } from '../rules/cursor.js'
 import type { RecordRow, RecordStatements } from './statements/record-port.js'
 
@@ -38,6 +38,10 @@ export class SqliteRecordPort implements RecordPort {
 
   list(type: string, after: string, limit: number): StoredRecord[] {
     return this.#records.list.all(type, after, limit).map(recordOf)
+  }
+
+  all({ type, id }: RecordName, limit: number): (RecordName & StoredRecord)[] {
+    return this.#records.all.all(type, id, limit).map(({ type, ...row }) => ({ ...recordOf(row), type }))
   }
 
   listBack(type: string, before: string, limit: number): StoredRecord[] {

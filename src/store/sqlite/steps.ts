@@ -25,10 +25,12 @@ export class SqliteStepPort implements StepPort {
     this.#statements = statements
   }
 
-  of(id: string): StepRow[] {
-    return this.#statements.stepsOf.all(id).map(({ name, done, result, state }) => {
-      return { name, isDone: done === 1, result: result ?? undefined, state }
-    })
+  of(ids: readonly string[]): StepRow[][] {
+    return ids.map(id =>
+      this.#statements.stepsOf.all(id).map(({ name, done, result, state }) => {
+        return { name, isDone: done === 1, result: result ?? undefined, state }
+      }),
+    )
   }
 
   forget(ids: readonly string[], { name, isAndLater }: ForgottenSteps): number {

@@ -16,10 +16,11 @@ import type { RetriedTask } from '../contract/retried-task.js'
 import type { RunStore } from '../contract/run-store.js'
 import type { ScheduleStore } from '../contract/schedule-store.js'
 import type { StepRecording, StepRow } from '../contract/step.js'
-import type { AuditStore, PolicyStore, Retention, StoreContract, TaskVerbs } from '../contract/store.js'
+import type { AuditStore, JsonRecord, PolicyStore, Retention, StoreContract, TaskVerbs } from '../contract/store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
+import type { RecordName } from '../port/record-port.js'
 import type { Steps, Transactions, Tx } from '../port/steps.js'
 import {
   checkBeat,
@@ -161,7 +162,13 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
 
   async steps(id: string): Promise<StepRow[]> {
     checkName('id', id)
-    return [...(await this.#read(tx => tx.steps.of(id)))]
+    const [steps = []] = await this.stepsOf([id])
+    return steps
+  }
+
+  async stepsOf(ids: readonly string[]): Promise<StepRow[][]> {
+    checkIds(ids)
+    return (await this.#read(tx => tx.steps.of(ids))).map(steps => [...steps])
   }
 
   async cancelled(worker: string): Promise<readonly string[]> {
@@ -265,6 +272,14 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     return this.#read(tx => tx.reads.laneRules(filter))
   }
 
+  async records({ limit, after }: PageRequest): Promise<Page<JsonRecord>> {
+    checkPage({ limit })
+    const found = await this.#read(tx => tx.records.all(recordName(after), limit + 1))
+    const items = found.slice(0, limit).map(({ type, id, state }) => ({ type, id, state }))
+    const last = items.at(-1)
+    return found.length > limit && last !== undefined ? { items, next: `${last.type} ${last.id}` } : { items }
+  }
+
   async workers(): Promise<WorkerRecord[]> {
     return this.#read(tx => tx.reads.workers())
   }
@@ -351,4 +366,10 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     this.#bell.ring()
     this.#bell.ended(ids.map(id => ({ id })))
   }
+}
+
+/** The record that a cursor names. Types have no spaces. */
+function recordName(cursor = ''): RecordName {
+  const [type = ''] = cursor.split(' ', 1)
+  return { type, id: cursor.slice(type.length + 1) }
 }

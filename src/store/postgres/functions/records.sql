@@ -25,6 +25,21 @@ BEGIN
 END
 $$;
 
+-- Records of all types behind one, in the order of types and ids.
+CREATE OR REPLACE FUNCTION redrive.all_records(after_type text, after_id text, up_to int) RETURNS json
+LANGUAGE plpgsql STABLE /* verb */ AS $$
+BEGIN
+  RETURN (
+    SELECT coalesce(json_agg(json_build_object(
+      'type', page.type, 'id', page.id, 'place', page.place, 'isOpen', page.open, 'state', page.state)), '[]')
+    FROM (
+      SELECT * FROM redrive.record AS its
+      WHERE (its.type, its.id) > (after_type, after_id) ORDER BY its.type, its.id LIMIT up_to
+    ) AS page
+  );
+END
+$$;
+
 -- Records before an id, the last one first.
 CREATE OR REPLACE FUNCTION redrive.list_records_back(of_type text, before text, up_to int) RETURNS json
 LANGUAGE plpgsql STABLE /* verb */ AS $$

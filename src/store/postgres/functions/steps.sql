@@ -31,13 +31,13 @@ BEGIN
 END
 $$;
 
--- The steps of a task, in their order, as a JSON array.
-CREATE OR REPLACE FUNCTION redrive.steps_of(of_id text) RETURNS text LANGUAGE plpgsql STABLE /* verb */ AS $$
+-- The steps of tasks, those of each in their order, as a JSON array.
+CREATE OR REPLACE FUNCTION redrive.steps_of(ids text[]) RETURNS text LANGUAGE plpgsql STABLE /* verb */ AS $$
 BEGIN
   RETURN (
-    SELECT coalesce(json_agg(json_build_object('name', name, 'done', done, 'result', result, 'state', state)
+    SELECT coalesce(json_agg(json_build_object('task', task, 'name', name, 'done', done, 'result', result, 'state', state)
       ORDER BY sequence), '[]')::text
-    FROM redrive.step WHERE task = of_id
+    FROM redrive.step WHERE task = ANY (ids)
   );
 END
 $$;

@@ -30,6 +30,8 @@ function prepare(db: Preparer) {
     newestOpen: db.prepare<[string, number, string, number], RecordRow>(newest('record_open', 'open = 1')),
     list: db.prepare<[string, string, number], RecordRow>(/* sql */ `
       SELECT id, place, open, state FROM record WHERE type = ? AND id > ? ORDER BY id LIMIT ? + 0`),
+    all: db.prepare<[string, string, number], RecordRow & { readonly type: string }>(/* sql */ `
+      SELECT type, id, place, open, state FROM record WHERE (type, id) > (?, ?) ORDER BY type, id LIMIT ? + 0`),
     listBack: db.prepare<[string, string, number], RecordRow>(/* sql */ `
       SELECT id, place, open, state FROM record WHERE type = ? AND id < ? ORDER BY id DESC LIMIT ? + 0`),
     save: db.prepare<RecordRow & { readonly type: string }>(/* sql */ `
