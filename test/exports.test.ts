@@ -71,7 +71,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Shape Survey SweepReport Sweeper SweeperOptions SweeperSettings documentService expect openMongodbSource
     openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
-    ArrangedTasks BackfillPlan BatchExplanation BatchNotFoundError BatchView BudgetView Cancelled CostTotalView
+    ArrangedTasks BackfillPlan Backfilled BatchExplanation BatchNotFoundError BatchView BudgetView Cancelled CostTotalView
     DiscardPlan Discarded Examination FailedQueue FailedQueues GroupExplanation GroupNotFoundError GroupView
     LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError OperationInterruptedError
     OperationNotFoundError OperationPlan OperationRecord Pruned Purged QueueBusyError RedrivePlan Redriven Refusal
@@ -84,7 +84,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue planSchedule
     previewRules prioritizeTasks promoteTasks pruneStore purgeFailedQueue redriveDeadLetters redriveWhenFixed
     removeSchedule reportRun reportYields reprocess requeueFailedQueue rescheduleTasks resumeSchedule runOperation
-    runSchedule runView setRates setSchedule startOperation startRequeue storeFigures taskView undoOperation
+    runSchedule runView setRates setSchedule startBackfill startOperation startRequeue storeFigures taskView undoOperation
     untilEmpty verify walkFailedQueue walkTasks why writeResults`,
   'redrive/notify': `
     Notification Notifier NotifyOptions Target notify slack webhook`,

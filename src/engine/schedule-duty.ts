@@ -1,7 +1,8 @@
-import type { ScheduleStore, SlotRecord, Timetables } from '../store/internal.js'
+import type { ScheduleStore, SlotRecord } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import type { Duty } from './duties.js'
 import { DutyWarnings } from './duty-warnings.js'
+import { loadTimetables } from './load-timetables.js'
 
 /** How many schedules are fired in one transaction. */
 const BATCH = 500
@@ -87,12 +88,4 @@ export class ScheduleDuty implements Duty, Sleeper {
   #arm(delayMs: number | undefined): void {
     if (delayMs !== undefined && !this.#isStopped) this.#timer = this.#clock.setTimer(this, delayMs)
   }
-}
-
-let loading: Promise<Timetables> | undefined
-
-/** Loads the parser of cron expressions, which most programs do without. */
-export function loadTimetables(): Promise<Timetables> {
-  loading ??= import('../calendar/internal.js').then(({ timetables }) => timetables())
-  return loading
 }

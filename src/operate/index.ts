@@ -1,6 +1,7 @@
 export { eventIn } from '../event/internal.js'
 export { BatchNotFoundError, OperationNotFoundError, type OperationRecord } from '../store/internal.js'
 export { type ArrangedTasks, prioritizeTasks, promoteTasks, rescheduleTasks } from './arrange-tasks.js'
+export { type Backfilled, type BackfillPlan, backfillSchedule, planBackfill, startBackfill } from './backfill.js'
 export {
   type BatchExplanation,
   type BatchView,
@@ -45,12 +46,9 @@ export { openResultLog, ResultFileError, type ResultLog } from './result-log.js'
 export { type RunReport, reportRun } from './run-report.js'
 export { type RunView, runView } from './run-view.js'
 export {
-  type BackfillPlan,
-  backfillSchedule,
   findSchedule,
   listSchedules,
   pauseSchedule,
-  planBackfill,
   planSchedule,
   removeSchedule,
   resumeSchedule,

@@ -14,6 +14,7 @@ import {
   type OperationRecord,
   type OperationSettings,
   type OutsideSet,
+  type SlotSet,
   type StoreContract,
   type WorkerRecord,
 } from '../store/internal.js'
@@ -35,11 +36,12 @@ export interface OperationView {
   readonly who: string
   /** The reason given. */
   readonly why: string | null
-  /** The filter and its time, the number of tasks that were named, or members outside of the store. */
+  /** The filter and its time, the number of tasks that were named, the slots of a schedule, or members outside of the store. */
   readonly set:
     | { readonly named: number }
     | { readonly filter: object; readonly until: string }
     | (Omit<DocumentSet, 'until'> & { readonly until: string })
+    | (Omit<SlotSet, 'from' | 'to'> & { readonly from: string; readonly to: string })
     | MessageSet
   /** How it goes about it. */
   readonly settings: Omit<OperationSettings, 'patch'> & { readonly patch?: unknown }
@@ -104,6 +106,7 @@ function settingsView({ patch, ...others }: OperationSettings): OperationView['s
 
 function setView(set: OperationRecord['set']): OperationView['set'] {
   if ('ids' in set) return { named: set.ids.length }
+  if ('schedule' in set) return { ...set, from: new Date(set.from).toISOString(), to: new Date(set.to).toISOString() }
   return 'queue' in set ? set : { ...set, until: new Date(set.until).toISOString() }
 }
 
@@ -124,7 +127,7 @@ export async function operationOutcome(store: Store, operation: OperationRecord)
   const { id, act, moved, undone, tally } = operation
   const left = leftOf(operation)
   const done = MOVED[act]
-  const putBack = undone === 0 ? [] : [`${undone} put back`]
+  const putBack = undone === 0 ? [] : [`${undone} ${act === 'backfill' ? 'cancelled' : 'put back'}`]
   if (left !== null) return `${moved} ${done}${left > 0 ? `, up to ${left} left` : ''}.`
   if (act !== 'redrive') return `${[`${moved} ${done}`, ...putBack].join(', ')}.`
   const ended = tally.succeeded + tally.skipped + tally.dead + tally.cancelled
@@ -151,7 +154,7 @@ export async function operationTotal(
 ): Promise<number> {
   if (status === 'settling' || status === 'done') return moved
   if ('ids' in set) return Math.min(set.ids.length, settings.limit ?? Infinity)
-  if (isOutside(set)) return Math.min(set.count, settings.limit ?? Infinity)
+  if (isOutside(set) || 'schedule' in set) return Math.min(set.count, settings.limit ?? Infinity)
   const left = await store.operations.survey(act, set)
   const all = left.reduce((sum, { count }) => sum + count, moved)
   return Math.min(all, Math.max(moved, settings.limit ?? Infinity))

@@ -106,7 +106,7 @@ export async function planOperation(
 }
 
 /** Who asks for an operation, why, and how it goes about it. */
-export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinMs' | 'fixedIn'> {}
+export interface StartOptions extends By, Omit<OperationSettings, 'answerWithinMs' | 'fixedIn' | 'atOnce'> {}
 
 /**
  * Creates an operation. Any live worker advances it; so does `runOperation`. If one is under way that the same call has
@@ -174,7 +174,7 @@ interface ReachingOptions extends RunOperationOptions {
 
 const POLL_MS = 200
 
-type RunStore = Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | 'ledgers' | 'payloads'>
+type RunStore = Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | 'ledgers' | 'payloads' | 'schedules'>
 
 /**
  * Drives an operation, or watches it while a worker does, until all its members were moved, or it was stopped. Returns it as
@@ -240,7 +240,7 @@ export const ACT_OPTIONS: KnownOptions<ActOptions> = {
  * Returns `undefined`, and creates none, if nothing matches the selection.
  */
 export async function actOnMany(
-  store: Pick<StoreContract, 'operations' | 'now' | 'workers' | 'get' | 'list' | 'ledgers' | 'payloads'>,
+  store: RunStore & Pick<StoreContract, 'list'>,
   act: TaskAct,
   selection: LetterSelection,
   { signal, onProgress, clock, tasks, ...options }: ActOptions,

@@ -1,6 +1,6 @@
 import { loadTimetables } from '../engine/internal.js'
-import { OptionError, RedriveError } from '../policy/index.js'
-import { checkOptions, commandLine, type KnownOptions, quoted } from '../policy/internal.js'
+import { RedriveError } from '../policy/index.js'
+import { commandLine, quoted } from '../policy/internal.js'
 import type { By, Page, PageRequest, Store } from '../store/index.js'
 import {
   type CatchUp,
@@ -176,109 +176,7 @@ export async function runSchedule(store: Store, name: string, by: By): Promise<S
   return started
 }
 
-/** The slots to backfill: from a time on, and before another one. @inline */
-export interface BackfillRange {
-  /** The first moment, in milliseconds since the epoch. */
-  readonly from: number
-  /** The first moment after it. It may not be in the future. */
-  readonly to: number
-}
-
-/** The effect that a backfill would have now. Nothing is changed. */
-export interface BackfillPlan {
-  /** The slots of the range that have not run. */
-  readonly slots: readonly SlotView[]
-  /** How many slots of the range have run. */
-  readonly haveRun: number
-}
-
-/** More slots are a mistyped range rather than work that somebody wants. */
-const MAX_BACKFILL = 10_000
-/** How many runs are enqueued in a transaction. */
-const BATCH = 500
-
-/** Plans a backfill: which slots of a range have not run, and how they ended. */
-export async function planBackfill(store: Store, name: string, range: BackfillRange): Promise<BackfillPlan> {
-  const record = await known(store, name)
-  const { now } = await contractOf(store).schedules.next()
-  for (const bound of ['from', 'to'] as const) {
-    if (!Number.isFinite(range[bound]))
-      throw new OptionError(bound, `'${bound}' must be milliseconds since the epoch, got ${quoted(range[bound])}.`)
-  }
-  if (range.from > now) {
-    const start = new Date(range.from).toISOString()
-    throw new OptionError(
-      'from',
-      `A backfill begins in the past, and ${start} is in the future: its slots will be fired.`,
-    )
-  }
-  if (!(range.from < range.to)) throw new OptionError('to', 'A backfill goes from an earlier time to a later one.')
-  if (range.to > now) throw new OptionError('to', 'A backfill ends now at the latest: later slots will be fired.')
-  const table = await timetableOf(record)
-  const slots = slotsOf(table, range)
-  const ended = await endedSlots(store, name, range)
-  const open = slots.filter(slot => ended.get(slot)?.end !== 'ran')
-  return {
-    haveRun: slots.length - open.length,
-    slots: open.map(slot => {
-      const { end = 'missed', reason = 'it is not on record' } = ended.get(slot) ?? {}
-      return { slot: new Date(slot).toISOString(), until: null, local: table.localTime(slot), end, reason }
-    }),
-  }
-}
-
-function slotsOf(table: Timetable, { from, to }: BackfillRange): number[] {
-  const slots: number[] = []
-  for (let slot = table.next(from - 1); slot !== undefined && slot < to; slot = table.next(slot)) {
-    slots.push(slot)
-    if (slots.length > MAX_BACKFILL)
-      throw new OptionError('from', `The range has more than ${MAX_BACKFILL} slots. Backfill a part of it at a time.`)
-  }
-  return slots
-}
-
-/** The slots of a range that are on record. */
-async function endedSlots(
-  store: Store,
-  name: string,
-  { from, to }: BackfillRange,
-): Promise<ReadonlyMap<number, SlotRecord>> {
-  const ended = new Map<number, SlotRecord>()
-  for (let after: number | undefined = from - 1; after !== undefined && after < to; ) {
-    const page: readonly SlotRecord[] = await contractOf(store).schedules.slots(name, after, BATCH)
-    for (const slot of page) ended.set(slot.slot, slot)
-    after = page.length < BATCH ? undefined : page.at(-1)?.slot
-  }
-  return ended
-}
-
-/** Options of `backfillSchedule`. @inline */
-export interface BackfillOptions extends By {
-  /** Stops it between two batches. */
-  readonly signal?: AbortSignal | undefined
-}
-
-const BACKFILL_OPTIONS: KnownOptions<BackfillOptions> = { who: '', why: '', signal: 'object' }
-
-/** Starts the runs of slots that have not run. A second time it adds nothing. Returns the ids of the new runs. */
-export async function backfillSchedule(
-  store: Store,
-  name: string,
-  range: BackfillRange,
-  { signal, ...by }: BackfillOptions,
-): Promise<readonly string[]> {
-  checkOptions('backfillSchedule()', { ...by, signal }, BACKFILL_OPTIONS)
-  const { slots } = await planBackfill(store, name, range)
-  const timetables = await loadTimetables()
-  const started: string[] = []
-  for (let n = 0; n < slots.length && signal?.aborted !== true; n += BATCH) {
-    const batch = slots.slice(n, n + BATCH).map(({ slot }) => Date.parse(slot))
-    started.push(...(await contractOf(store).schedules.backfill(name, batch, by, timetables)))
-  }
-  return started
-}
-
-async function known(store: Store, name: string): Promise<ScheduleRecord> {
+export async function known(store: Store, name: string): Promise<ScheduleRecord> {
   const record = await contractOf(store).schedules.get(name)
   if (record === undefined) throw new ScheduleNotFoundError(name)
   return record
@@ -344,6 +242,6 @@ function nextSlots(table: Timetable, after: number, count: number): NextSlotView
   return next
 }
 
-function slotView({ slot, until, localTime, end, reason }: SlotRecord): SlotView {
+export function slotView({ slot, until, localTime, end, reason }: SlotRecord): SlotView {
   return { slot: new Date(slot).toISOString(), until: isoOrNull(until), local: localTime, end, reason: reason ?? null }
 }

@@ -50,6 +50,7 @@ export {
   type MessageSet,
   MOVED,
   type NewOperation,
+  type OpenSlot,
   type OperationAct,
   type OperationMember,
   type OperationProgress,
@@ -61,6 +62,7 @@ export {
   type OutsideSet,
   type PayloadEdit,
   type PayloadPatch,
+  type SlotSet,
   type TakenOperation,
   type TaskAct,
   type TaskSet,
@@ -123,7 +125,7 @@ export { objectText } from './rules/json-object.js'
 export { notesOf } from './rules/notes-of.js'
 export { checkNewOperation, checkPatch } from './rules/operations/check-operation.js'
 export { OperationNotFoundError } from './rules/operations/errors.js'
-export { isLasting, isOutside, refuseLasting } from './rules/operations/operation-rules.js'
+export { HAS_RUN, isLasting, isOutside, refuseLasting } from './rules/operations/operation-rules.js'
 export { lengthProblem, patchedPayload } from './rules/operations/patch-payload.js'
 export { isSameLane } from './rules/operations/set.js'
 export { isArranging, isOnLiving } from './rules/operator-acts.js'

@@ -28,6 +28,25 @@ const fire = (store: StoreContract, limit = 100) => store.schedules.fire(limit, 
 const ends = (slots: readonly SlotRecord[]) => slots.map(({ end }) => end)
 const slotsOf = (store: StoreContract, name = 'tick') => store.schedules.slots(name, 0, 1000)
 
+/** An operation that starts the runs of these slots, its lease, and the step that does so. */
+async function backfilling(store: StoreContract, slots: readonly number[], generation?: number) {
+  const [first = 0] = slots
+  const present = (await store.schedules.get('tick'))?.generation ?? 0
+  const range = { from: first, to: (slots.at(-1) ?? 0) + 1, count: slots.length }
+  const set = { schedule: 'tick', generation: generation ?? present, ...range }
+  const { id, progress } = await store.operations.create({ act: 'backfill', set, by: BY })
+  const { token = '' } = (await store.operations.take(id, 'w1', MINUTE)) ?? {}
+  const open = slots.map(slot => ({ slot, localTime: new Date(slot).toISOString().slice(0, 19) }))
+  return { id, token, step: { leaseMs: MINUTE, status: 'done', progress, slots: open } as const }
+}
+
+async function backfill(store: StoreContract, slots: readonly number[]) {
+  const { id, token, step } = await backfilling(store, slots)
+  const done = await store.operations.step(id, token, step)
+  assert.ok(done)
+  return done
+}
+
 async function finish(store: StoreContract): Promise<void> {
   const { id, token } = await claimOne(store)
   await store.settle([{ id, token, outcome: { type: 'succeeded' } }])
@@ -212,15 +231,75 @@ export const SCHEDULES: StoreBehaviours = {
     await advance(3 * MINUTE)
     await store.schedules.resume('tick', BY, timetable)
     const slots = [0, 1, 2].map(n => startAt + n * MINUTE)
-    assert.equal((await store.schedules.backfill('tick', slots, BY, timetable)).length, 3)
-    assert.deepEqual(await store.schedules.backfill('tick', slots, BY, timetable), [])
+    const { moved, operation } = await backfill(store, slots)
+    assert.equal(moved.length, 3)
+    assert.deepEqual([operation.moved, operation.progress.refused], [3, {}])
+    const again = await backfill(store, slots)
+    assert.deepEqual(again.moved, [])
+    assert.deepEqual([again.operation.moved, again.operation.progress.refused], [0, { has_run: 3 }])
     assert.equal((await claimIds(store)).length, 3)
     assert.deepEqual(ends(await slotsOf(store)), ['ran', 'ran', 'ran'])
+    assert.match((await slotsOf(store))[0]?.reason ?? '', /^it was backfilled by anna: a test$/)
     await advance(MINUTE)
-    const next = startAt + 3 * MINUTE
-    assert.equal((await store.schedules.backfill('tick', [next], BY, timetable)).length, 1)
+    assert.equal((await backfill(store, [startAt + 3 * MINUTE])).moved.length, 1)
     assert.deepEqual((await fire(store)).slots, [])
     assert.equal((await claimIds(store)).length, 1)
+  },
+
+  async 'two backfills of the same slots at a time start each run once'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    await store.schedules.pause('tick', BY)
+    await advance(20 * MINUTE)
+    await store.schedules.resume('tick', BY, timetable)
+    const slots = Array.from({ length: 20 }, (_, n) => startAt + n * MINUTE)
+    const both = await Promise.all([backfill(store, slots), backfill(store, slots)])
+    const started = both.flatMap(({ moved }) => moved)
+    assert.deepEqual([started.length, new Set(started).size], [20, 20])
+    assert.equal((await store.count({})).waiting, 20)
+  },
+
+  async 'a backfill starts nothing without its lease, and nothing once its schedule is another one'(store, advance) {
+    const spec = await everyMinute(store)
+    const slot = spec.startAt ?? 0
+    await store.schedules.pause('tick', BY)
+    await advance(MINUTE)
+    await store.schedules.resume('tick', BY, timetable)
+    const { id, token, step } = await backfilling(store, [slot])
+    assert.equal(await store.operations.step(id, 'another', step), undefined)
+    await store.operations.change(id, 'stop', BY)
+    assert.equal(await store.operations.step(id, token, step), undefined)
+    await store.schedules.set({ ...spec, task: { kind: 'k', payload: '2' } }, BY, timetable)
+    const late = await backfilling(store, [slot], 1)
+    assert.deepEqual((await store.operations.step(late.id, late.token, late.step))?.moved, [])
+    assert.equal((await store.count({})).waiting, 0)
+    assert.deepEqual(ends(await slotsOf(store)), ['skipped'])
+  },
+
+  async 'undo of a backfill cancels the runs that have not begun, page by page'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    await store.schedules.pause('tick', BY)
+    await advance(5 * MINUTE)
+    await store.schedules.resume('tick', BY, timetable)
+    const slots = Array.from({ length: 5 }, (_, n) => startAt + n * MINUTE)
+    const { operation } = await backfill(store, slots.slice(0, 4))
+    const other = await backfill(store, slots.slice(4))
+    const { id: begun } = await claimOne(store, { limit: 1 })
+    let undone = 0
+    for (let after: string | undefined = ''; after !== undefined; ) {
+      const page: { readonly undone: number; readonly next?: string } = await store.operations.undo(
+        operation.id,
+        { limit: 2, ...(after !== '' && { after }) },
+        { who: 'bob' },
+      )
+      undone += page.undone
+      after = page.next
+    }
+    assert.equal(undone, 3)
+    assert.equal((await store.operations.get(operation.id))?.undone, 3)
+    assert.deepEqual(ends(await slotsOf(store)), ['ran', 'skipped', 'skipped', 'skipped', 'ran'])
+    assert.match((await slotsOf(store))[1]?.reason ?? '', /undone by bob before it began/)
+    assert.equal((await store.get(begun))?.status, 'running')
+    assert.deepEqual(await claimIds(store), other.moved)
   },
 
   async 'another definition is another generation: a run that has not begun is skipped, one that has goes on'(

@@ -9,9 +9,9 @@ if (clockShiftMs !== 0) shiftClock(clockShiftMs)
 const store = await openStore(url)
 const known = timetables()
 if (backfill !== undefined) {
-  console.log('ready')
   const { name, from, to } = backfill
-  await backfillSchedule(store, name, { from, to }, { who: 'anna' })
+  const onProgress = () => console.log('ready')
+  await backfillSchedule(store, name, { from, to }, { who: 'anna', perSecond: 1000, onProgress })
   process.exit()
 }
 for (let round = 0; ; round++) {

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished, vi } from 'vitest'
 import { timetable } from '../../src/calendar/internal.js'
 import { backfillSchedule } from '../../src/operate/index.js'
 import { schedule } from '../../src/schedule/index.js'
-import { declareTask } from '../../src/task/index.js'
+import { declareTask, defineTask, Worker } from '../../src/task/index.js'
 import { freshDatabase } from '../services/fresh-database.js'
 import { atRest, observe } from './at-rest.js'
 import { Child } from './child-process.js'
@@ -13,6 +13,7 @@ import { diceOf } from './seed.js'
 
 const SCHEDULES = 30
 const KILLS = 6
+const BACKFILL_KILLS = 3
 const dice = diceOf('kill -9 of processes that fire schedules')
 
 async function sqliteUrl(): Promise<string> {
@@ -105,30 +106,42 @@ it.each([
   ['sqlite', sqliteUrl],
   ['postgres', freshDatabase],
 ])(
-  'on %s, a backfill that is killed again and again runs each slot once, when it has been repeated',
-  { timeout: 120_000 },
+  'on %s, a backfill whose drivers are killed is carried on by a worker, and counts each run once',
+  { timeout: 180_000 },
   async (_, urlOf) => {
     const url = await urlOf()
     const store = await observe(url)
     onTestFinished(() => store.close())
     const spec = schedule('hourly', { cron: '0 * * * *', task: declareTask<null>('tick'), catchUp: 'skip' }).spec
     await store.schedules.declare([spec], { worker: 'w' }, timetable)
-    const [from, to] = ['2025-01-01T00:00:00Z', '2025-07-01T00:00:00Z'].map(time => Date.parse(time))
-    const backfill = { name: 'hourly', from: from ?? 0, to: to ?? 0 }
-    for (let kill = 0; kill < KILLS; kill++) {
-      const child = new Child('schedule-child.ts', { url, backfill })
+    const [from = 0, to = 0] = ['2025-01-01T00:00:00Z', '2025-07-01T00:00:00Z'].map(time => Date.parse(time))
+    const range = { from, to }
+    for (let kill = 0; kill < BACKFILL_KILLS; kill++) {
+      // It is ready once it has the lease, which the one before it has held until it ran out.
+      const child = new Child('schedule-child.ts', { url, backfill: { name: 'hourly', ...range } })
       await child.ready
-      await new Promise(resolve => setTimeout(resolve, dice.between(0, 300)))
+      await new Promise(resolve => setTimeout(resolve, dice.between(0, 500)))
       await child.kill()
     }
     await atRest(url)
-    const left = await backfillSchedule(store, 'hourly', backfill, { who: 'anna' })
-    expect(await backfillSchedule(store, 'hourly', backfill, { who: 'anna' })).toEqual([])
+    const begun = await store.operations.list({ isOpen: true }, { limit: 10 })
+    expect(begun.items).toMatchObject([{ act: 'backfill', by: { who: 'anna' } }])
+    const { id = '' } = begun.items[0] ?? {}
+    // It runs none of the tasks, but all workers carry operations on.
+    const worker = new Worker(store, { tasks: [defineTask('other', { handler: async () => {} })] })
+    await worker.start()
+    onTestFinished(() => worker.stop())
+    await vi.waitFor(async () => expect((await store.operations.get(id))?.status).toBe('done'), {
+      timeout: 90_000,
+      interval: 100,
+    })
+    const expected = (to - from) / 3_600_000
+    expect(await store.operations.get(id)).toMatchObject({ moved: expected, progress: { refused: {} } })
+    const again = await backfillSchedule(store, 'hourly', range, { who: 'anna' })
+    expect(again).toEqual({ started: 0, isStopped: false, operation: undefined })
     const slots = await store.schedules.slots('hourly', 0, 10_000)
-    const expected = (backfill.to - backfill.from) / 3_600_000
-    expect(new Set(slots.map(({ slot }) => slot)).size).toBe(slots.length)
-    expect(slots.length).toBe(expected)
-    expect(left.length).toBeLessThanOrEqual(expected)
+    expect(new Set(slots.map(({ slot }) => slot)).size).toBe(expected)
+    expect(slots.every(slot => slot.end === 'ran' && slot.operation === id)).toBe(true)
     expect(await store.count({})).toMatchObject({ waiting: expected })
   },
 )

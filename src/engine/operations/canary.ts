@@ -25,7 +25,7 @@ export async function chooseCanary(
 ): Promise<readonly string[]> {
   const read = (after: string | undefined) => firstOf(store, id, { limit: CHOICE, after })
   const [oldest] = await read(undefined)
-  if (oldest === undefined || isOutside(set)) return []
+  if (oldest === undefined || isOutside(set) || 'schedule' in set) return []
   const chosen = new Map<string, string>()
   for (let n = 0; n < count; n++) {
     const share = n / count

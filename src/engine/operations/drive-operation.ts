@@ -11,6 +11,7 @@ import {
   type WorkerRecord,
 } from '../../store/internal.js'
 import { type Clock, sleep } from '../../time/index.js'
+import { backfillStep, unendedRuns } from './backfill-step.js'
 import { canaryAnswers, chooseCanary, laneOf } from './canary.js'
 import { fixWait } from './fix-wait.js'
 import { encodedEdits, invalidMembers, PAYLOAD_INVALID, type PayloadChecks } from './next-payload.js'
@@ -38,7 +39,7 @@ export interface DriveOptions {
   readonly onStep?: (operation: OperationRecord) => void
 }
 
-type DriveStore = Pick<StoreContract, 'operations' | 'workers' | 'now' | 'get' | 'ledgers' | 'payloads'>
+type DriveStore = Pick<StoreContract, 'operations' | 'workers' | 'now' | 'get' | 'ledgers' | 'payloads' | 'schedules'>
 
 const LEASE_MS = 10_000
 /** The lease is renewed when a third of it is over, though there is nothing to do. */
@@ -147,6 +148,8 @@ function isOpen({ status }: OperationRecord): boolean {
 
 interface DriverFacts extends StepFacts {
   readonly workers: readonly WorkerRecord[]
+  /** The runs of a bounded backfill that have not ended. */
+  readonly runs: readonly string[]
 }
 
 /** The facts of a driver, what it knows of payloads, and how it reaches members outside of the store. */
@@ -157,17 +160,19 @@ interface Facts extends DriverFacts {
 }
 
 /** A step to make, and the failure to report after it. */
-type PlannedStep = Omit<OperationStep, 'leaseMs'> & { readonly failure?: unknown }
+export type PlannedStep = Omit<OperationStep, 'leaseMs'> & { readonly failure?: unknown }
 
 async function factsOf(store: DriveStore, operation: OperationRecord): Promise<DriverFacts> {
   const { status, progress, settings } = operation
-  const [workers, now, canary] = await Promise.all([
+  const [workers, now, runs, canary] = await Promise.all([
     store.workers(),
     store.now(),
+    unendedRuns(store, progress.runs),
     status === 'canary' ? canaryAnswers(store, progress.canary, settings.fixedIn) : NO_ANSWERS,
   ])
   const isWaiting = fixWait(operation, workers) !== undefined
-  return { workers, now, hasWorkers: workers.some(isWorker), isWaiting, canary }
+  const room = settings.atOnce === undefined ? undefined : settings.atOnce - runs.length
+  return { workers, now, hasWorkers: workers.some(isWorker), isWaiting, room, runs, canary }
 }
 
 /** The step that carries a decision out. */
@@ -194,6 +199,8 @@ async function stepOf(
     }
     case 'move':
       if (facts.work !== undefined) return outsideStep(operation, facts.work, next.limit, facts.signal)
+      if ('schedule' in operation.set)
+        return backfillStep(store, operation, operation.set, { limit: next.limit, runs: facts.runs })
       return next.isCanary
         ? canaryStep(store, operation, next.limit, facts)
         : moveStep(store, operation, next.limit, facts)

@@ -16,6 +16,8 @@ export interface StepFacts {
   readonly isWaiting: boolean
   /** Whether any worker is alive. Without one nobody answers, so nothing is held back. */
   readonly hasWorkers: boolean
+  /** How many runs of a backfill may be started now, where they are bounded. */
+  readonly room?: number | undefined
   /** The members of the canary by their answers; `replaced` have none, and never count. */
   readonly canary: { readonly passed: number; readonly failed: number; readonly pending: number }
 }
@@ -122,7 +124,9 @@ function runningStep(operation: OperationRecord, facts: StepFacts): NextStep {
   if (progress.isRead || left <= 0)
     return { type: 'enter', status: isAnswered && hasUnended(operation) ? 'settling' : 'done' }
   if (judgement !== undefined) return judgement
-  const room = isAnswered && facts.hasWorkers ? progress.window - outstanding(operation) : BATCH
+  if (facts.room !== undefined && facts.room <= 0 && !facts.hasWorkers)
+    return { type: 'stop', reason: 'No worker is running, and the next runs start when others have ended.' }
+  const room = facts.room ?? (isAnswered && facts.hasWorkers ? progress.window - outstanding(operation) : BATCH)
   return roomStep(operation, Math.min(room, left), facts.now)
 }
 

@@ -51,11 +51,11 @@ export const OUTSIDE_ACTS = ['reset', 'requeue'] as const
 /** An act on members outside of the store. */
 export type OutsideAct = (typeof OUTSIDE_ACTS)[number]
 
-/** The acts that can be operations. */
-export const OPERATION_ACTS = [...TASK_ACTS, ...OUTSIDE_ACTS] as const
+/** The acts that can be operations: a backfill starts the runs of slots that have not run. */
+export const OPERATION_ACTS = [...TASK_ACTS, 'backfill', ...OUTSIDE_ACTS] as const
 
 /** The act of an operation on its members. */
-export type OperationAct = TaskAct | OutsideAct
+export type OperationAct = TaskAct | 'backfill' | OutsideAct
 
 export const OPERATION_STATUSES = ['planned', 'canary', 'running', 'settling', 'stopped', 'done'] as const
 
@@ -101,8 +101,22 @@ export interface MessageSet {
 /** Members outside of the store. */
 export type OutsideSet = DocumentSet | MessageSet
 
+/** The slots of a schedule within a time: those of a backfill. */
+export interface SlotSet {
+  /** The name of the schedule. */
+  readonly schedule: string
+  /** Its generation when the operation was created: another one has other slots. */
+  readonly generation: number
+  /** The first moment. */
+  readonly from: number
+  /** The first moment after it. */
+  readonly to: number
+  /** How many of its slots had not run when it was created. */
+  readonly count: number
+}
+
 /** The members of an operation. */
-export type OperationSet = TaskSet | OutsideSet
+export type OperationSet = TaskSet | SlotSet | OutsideSet
 
 /** A release with a fix. Semantic versions are compared; any other release is later unless it is one of those before. */
 export interface FixedRelease {
@@ -145,6 +159,8 @@ export interface OperationSettings {
   readonly runAt?: number
   /** The priority of the members. Only a prioritize has it, and must. */
   readonly priority?: number
+  /** How many of its runs may be unfinished at a time. Only a backfill has it. */
+  readonly atOnce?: number
   /** How many members go first. Their first counted attempts decide whether the rest follows. */
   readonly canary?: number
   /**
@@ -194,6 +210,8 @@ export interface OperationProgress {
   readonly window: number
   /** The answers up to which the share of failures was judged. */
   readonly judged: { readonly passed: number; readonly failed: number }
+  /** The runs that a bounded backfill has started and that had not ended when its driver last looked. */
+  readonly runs?: readonly string[]
   /** Members that were left alone, by reason. */
   readonly refused: Readonly<Record<string, number>>
   /** Documents of the collection that were looked at and are not in the set: another error, or a later attempt. */
@@ -316,6 +334,8 @@ export interface OperationStep {
   readonly leaseMs: number
   /** Members to move. */
   readonly move?: readonly string[]
+  /** Slots whose runs are to be started. */
+  readonly slots?: readonly OpenSlot[]
   /** The patched payloads of members whose payloads are encoded. One that has changed since is left alone. */
   readonly edits?: readonly PayloadEdit[]
   /** How many members outside of the store were moved since the last step. */
@@ -326,6 +346,12 @@ export interface OperationStep {
   readonly reason?: string | undefined
   /** How far it has come. */
   readonly progress: OperationProgress
+}
+
+/** A slot that has not run, with the local time that it is for. */
+export interface OpenSlot {
+  readonly slot: number
+  readonly localTime: string
 }
 
 /** The replacement of a payload. */
@@ -374,7 +400,7 @@ export interface OperationStore {
    * A page of the members that have not been moved: the oldest state first, or in the order of the ids given. With `lane`,
    * only those of that lane. Tasks to be cancelled come in no particular order, and leave the set with their cancellation.
    * Those of the acts on tasks that wait come in the order of their ids; such a page may be empty, and not the last.
-   * Members outside of the store are none of its business: the page is empty.
+   * Members outside of the store are none of its business, and slots are found by a timetable: the page is empty.
    */
   members(id: string, page: PageRequest & { readonly lane?: Lane }): Promise<Page<OperationMember>>
   /** Counts the members that a set has now, in one pass. */
@@ -384,7 +410,8 @@ export interface OperationStore {
   /**
    * Puts members back as they were before the move, with their payload: redriven ones that wait and were neither run nor edited since, and
    * discarded ones that are still kept. Tasks that wait get their time and their priority back, unless they have run since or their
-   * lane is ordered. Items of runs that were dead stay, since their run counts them. Looks at a page of the members
+   * lane is ordered. Items of runs that were dead stay, since their run counts them. Runs of a backfill that have not begun are
+   * cancelled. Looks at a page of the members
    * that were moved. The operation must be stopped or done; a cancellation, a reset and a requeue cannot be undone. Each member that was put back
    * has an `undone` row in its ledger, and each page that put some back a record in the audit log.
    */
@@ -399,6 +426,7 @@ export const MOVED = {
   promote: 'promoted',
   reschedule: 'rescheduled',
   prioritize: 'prioritized',
+  backfill: 'started',
   reset: 'reset',
   requeue: 'requeued',
 } as const satisfies Readonly<Record<OperationAct, string>>

@@ -92,6 +92,8 @@ export interface SlotRecord {
   readonly isCatchUp?: boolean | undefined
   /** The generation of the schedule. */
   readonly generation: number
+  /** The operation that backfilled it. */
+  readonly operation?: string | undefined
 }
 
 /** A schedule as it is on record. */
@@ -175,8 +177,6 @@ export interface ScheduleStore {
   remove(name: string, by: By): Promise<boolean>
   /** Starts a run now, beside the slots; `undefined` if there is no such schedule. */
   run(name: string, by: By, timetables: Timetables): Promise<StartedRun | undefined>
-  /** Starts runs of slots that have not run, whatever their end was. Returns the ids of the new runs. */
-  backfill(name: string, slots: readonly number[], by: By, timetables: Timetables): Promise<readonly string[]>
   /** Ends the slots that are due of at most this number of schedules. Any number of processes may fire at a time. */
   fire(limit: number, timetables: Timetables): Promise<FiredSlots>
   /** The store's clock, and when a schedule needs attention next. */

@@ -10,6 +10,7 @@ import type {
   OperationSet,
   OperationSettings,
   OperationTally,
+  SlotSet,
 } from '../contract/operation-store.js'
 import type { ReprocessFilter, RunChange } from '../contract/run-store.js'
 import type { BudgetSettings } from './budgets/check-budget.js'
@@ -119,9 +120,9 @@ type ScheduleAct =
         | 'schedule_removed'
       readonly schedule: string
     }
-  /** Runs that were started beside the slots, or for slots that had not run: the first hundred of them. */
+  /** A run that was started beside the slots. */
   | {
-      readonly event_type: 'schedule_run' | 'schedule_backfilled'
+      readonly event_type: 'schedule_run'
       readonly schedule: string
       readonly runs: RecordedIds
     }
@@ -168,6 +169,7 @@ type RecordedSet =
   | RecordedIds
   | (Omit<Extract<OperationSet, { readonly filter: unknown }>, 'until'> & { readonly until: string })
   | (Omit<DocumentSet, 'until'> & { readonly until: string })
+  | (Omit<SlotSet, 'from' | 'to'> & { readonly from: string; readonly to: string })
   | MessageSet
 
 /** An operation in the log's spelling. */
@@ -350,6 +352,7 @@ function patchedFields(patch: string): readonly string[] {
 
 function recordedSet(set: OperationSet): RecordedSet {
   if ('ids' in set) return recordedIds(set.ids)
+  if ('schedule' in set) return { ...set, from: new Date(set.from).toISOString(), to: new Date(set.to).toISOString() }
   return 'until' in set ? { ...set, until: new Date(set.until).toISOString() } : set
 }
 

@@ -44,6 +44,7 @@ import { memberPage, namedPage, surveyed } from '../rules/operations/set.js'
 import { changing, creation, leasing, stepping, type Transition, undoing } from '../rules/operations/transitions.js'
 import { isArranging } from '../rules/operator-acts.js'
 import { restoreArranged } from './arrange.js'
+import { backfillSlots, cancelBackfilled } from './backfill.js'
 import { discardTasks } from './batches.js'
 import { cancelTasks, redriveTasks } from './runs.js'
 import { livingMembers, membersContaining, partsOf, surveyContaining, surveyNamed } from './search.js'
@@ -175,8 +176,7 @@ export class Operations implements OperationStore {
     checkPerson(by)
     return this.#change(id, function* (tx, { state, tally, now }) {
       refuseUndo(state)
-      const restore = isArranging(state.act) ? restoreArranged(tx, id, after, limit, by, now) : undefined
-      const restored = yield* restore ?? tx.operations.restore(id, after, limit, by, now)
+      const restored = yield* restore(tx, state, { limit, after }, by, now)
       yield* save(tx, undoing(state, restored.undone, by, now), tally, now)
       return restored
     })
@@ -227,7 +227,7 @@ function* membersOf(
   { act, set, createdAt }: OperationState,
   { limit, after, lane }: PageRequest & { readonly lane?: Lane | undefined },
 ): Steps<Page<OperationMember>> {
-  if (isOutside(set)) return { items: [] }
+  if (isOutside(set) || 'schedule' in set) return { items: [] }
   if ('ids' in set) {
     const page = namedPage(set.ids, { limit, after, lane })
     return page.of(yield* tx.operations.namedMembers(act, page.ids, createdAt))
@@ -238,6 +238,18 @@ function* membersOf(
   if (isArranging(act)) return yield* livingMembers(tx, scope, { limit, after })
   const place = after === undefined || act === 'cancel' ? OLDEST : taskPlace(after)
   return memberPage(act, yield* tx.operations.members(act, scope, place, limit + 1), { limit, after })
+}
+
+function* restore(
+  tx: Tx,
+  { id, act, set }: OperationState,
+  { limit, after }: { readonly limit: number; readonly after: string },
+  by: By,
+  now: number,
+): Steps<{ readonly undone: number; readonly next?: string }> {
+  if ('schedule' in set) return yield* cancelBackfilled(tx, id, set, { limit, after }, by, now)
+  if (isArranging(act)) return yield* restoreArranged(tx, id, after, limit, by, now)
+  return yield* tx.operations.restore(id, after, limit, by, now)
 }
 
 function stateOf(id: string, found: StoredRecord | undefined): OperationState {
@@ -252,10 +264,16 @@ function* save(tx: Tx, { state, entry }: Transition, tally: OperationTally, now:
   return operationRecord(state, tally)
 }
 
-/** Does the act of an operation to these tasks, as far as they are in its set. Returns the ids that it moved. */
-function* act(tx: Tx, state: OperationState, { move: ids = [], edits }: OperationStep, now: number): Steps<string[]> {
-  const { by } = state
+/** Does the act of an operation to these tasks or slots, as far as they are in its set. Returns the ids that it moved. */
+function* act(
+  tx: Tx,
+  state: OperationState,
+  { move: ids = [], slots = [], edits }: OperationStep,
+  now: number,
+): Steps<string[]> {
+  const { id, by, set } = state
   const part = partOf(state)
+  if ('schedule' in set) return slots.length === 0 ? [] : yield* backfillSlots(tx, id, set, slots, by, now)
   if (ids.length === 0) return []
   switch (state.act) {
     case 'redrive': {
@@ -278,6 +296,7 @@ function* act(tx: Tx, state: OperationState, { move: ids = [], edits }: Operatio
       const tasks = [...new Set(ids)].map(id => ({ id, ...wanted }))
       return [...(yield* tx.tasks.arrange(tasks, MOVED[state.act], by, now, state.id))]
     }
+    case 'backfill':
     case 'reset':
     case 'requeue':
       return []

@@ -12,7 +12,7 @@ import type {
   Timetables,
 } from '../contract/schedule-store.js'
 import type { Steps, Transactions } from '../port/steps.js'
-import { checkBy, checkName, checkNewTask, checkPage, checkTime } from '../rules/check.js'
+import { checkBy, checkName, checkPage, checkTime } from '../rules/check.js'
 import { recordedIds, scheduleRecord } from '../rules/operator-record.js'
 import { type AtChange, change, create, declare, pause, resume } from '../rules/schedules/change-schedule.js'
 import { checkSchedule } from '../rules/schedules/check-schedule.js'
@@ -25,7 +25,6 @@ import {
   SLOT,
   scheduleState,
   slotOfRow,
-  slotRow,
 } from '../rules/schedules/schedule-rows.js'
 import { runId, type ScheduleChange, type ScheduleState } from '../rules/schedules/schedule-state.js'
 import { lockSchedules, noteTrouble, saveChanges, unfinishedOf } from './schedule-changes.js'
@@ -148,52 +147,6 @@ export class Schedules implements ScheduleStore {
     })
     if (started !== undefined && 'id' in started) this.#ring()
     return started
-  }
-
-  async backfill(name: string, slots: readonly number[], by: By, timetables: Timetables): Promise<readonly string[]> {
-    checkName('name', name)
-    checkPerson(by)
-    for (const slot of slots) checkTime('slots', slot)
-    const ids = await this.#store.write(function* (tx) {
-      const [state] = yield* lockSchedules(tx, [name])
-      if (state === undefined) return []
-      const now = yield* tx.clock.now()
-      const known = yield* tx.records.lock(
-        SLOT,
-        slots.map(slot => runId(name, slot)),
-      )
-      const haveRun = new Set(known.map(slotOfRow).flatMap(({ end, slot }) => (end === 'ran' ? [slot] : [])))
-      const table = timetables(state)
-      const reason = `it was backfilled by ${by.who}${by.why === undefined ? '' : `: ${by.why}`}`
-      const records = slots
-        .filter(slot => !haveRun.has(slot))
-        .map((slot): SlotRecord => {
-          const localTime = table.localTime(slot)
-          return {
-            schedule: name,
-            slot,
-            localTime,
-            end: 'ran',
-            reason,
-            at: now,
-            isCatchUp: true,
-            generation: state.generation,
-          }
-        })
-      const runs = records.map(({ slot }) => ({ ...state.task, id: runId(name, slot) }))
-      runs.forEach(checkNewTask)
-      const isNew = yield* tx.tasks.enqueue(runs, now)
-      const fresh = records.filter((_, n) => isNew[n])
-      yield* tx.records.save(SLOT, fresh.map(slotRow))
-      const started = fresh.map(({ slot }) => runId(name, slot))
-      if (started.length > 0) {
-        const act = { event_type: 'schedule_backfilled', schedule: name, runs: recordedIds(started) } as const
-        yield* tx.audit.append(scheduleRecord(act, by, now), now)
-      }
-      return started
-    })
-    if (ids.length > 0) this.#ring()
-    return ids
   }
 
   async fire(limit: number, timetables: Timetables): Promise<FiredSlots> {

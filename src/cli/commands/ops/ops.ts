@@ -121,8 +121,9 @@ Examples:
 A member comes back as the dead letter that it was: payload, attempts, error,
 reason and time of death. One that has run since is left alone, and so are items
 of pipelines. An operation that is under way is stopped first. A cancellation, a
-reset of documents and a requeue of messages cannot be undone. Exits with 3 if
-some members were left alone, and with 1 if all were.
+reset of documents and a requeue of messages cannot be undone. Of a backfill, the
+runs that have not begun are cancelled. Exits with 3 if some members were left
+alone, and with 1 if all were.
 
 Example:
   redrive ops undo op-1a2b3c4d --why 'wrong filter'`,
@@ -242,6 +243,7 @@ function setText(act: OperationView['act'], set: OperationView['set']): string {
   if ('named' in set) return `${set.named} named`
   if ('filter' in set)
     return `${filterText(set.filter)}, ${isOnLiving(act) ? 'submitted' : 'dead'} by ${timestamp(set.until)}`
+  if ('schedule' in set) return `slots of ${quoted(set.schedule)} from ${timestamp(set.from)} to ${timestamp(set.to)}`
   if ('queue' in set) return `the oldest ${set.count} of ${quoted(set.queue)} at ${set.bus}`
   const error = set.error === undefined ? '' : ` with ${quoted(set.error)} in their error`
   return `failed in ${quoted(set.collection)} at ${set.source}${error}, attempted by ${timestamp(set.until)}`
@@ -256,6 +258,7 @@ function settingsText({
   stopAbove,
   perSecond,
   limit,
+  atOnce,
 }: OperationView['settings']) {
   return {
     patch: patch === undefined ? undefined : shortJson(patch),
@@ -265,6 +268,7 @@ function settingsText({
     canary,
     'stop above': stopAbove === undefined ? undefined : `${Math.round(stopAbove * 1000) / 10} %`,
     limit,
+    'at once': atOnce,
     rate: perSecond === undefined ? undefined : rateText(perSecond),
   }
 }
@@ -351,13 +355,8 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
       console.say(`Nothing to put back: all ${moved} were put back before.`)
       return ExitCode.done
     }
-    if (!options.yes) {
-      await askFirst(environment, {
-        question: `Put back what ${id} moved and has not run since?`,
-        effect: `This would put back up to ${moved - before} tasks.`,
-        nothing: '0 put back.',
-      })
-    }
+    const words = undoWords(operation)
+    if (!options.yes) await askFirst(environment, { ...words, nothing: `0 ${words.done}.` })
     const by = byOf(environment.user, options)
     if (status === 'planned' || status === 'canary' || status === 'running') {
       await store.operations.change(id, 'stop', by)
@@ -365,14 +364,31 @@ function undoOne(context: CommandContext, id: string, options: ActOptions): Prom
     }
     const { undone, isStopped } = await withCount(
       context,
-      { total: moved - before, verb: 'put back', unit: 'batch', rest: 'Run the same command again for the rest.' },
+      { total: moved - before, verb: words.done, unit: 'batch', rest: 'Run the same command again for the rest.' },
       progress => undoOperation(store, id, by, progress),
     )
     writeResult(console, options.output, { undone, isStopped })
     const left = isStopped ? 0 : moved - before - undone
-    console.say(`${undone} put back.${left > 0 ? ' The others have run since.' : ''}`)
+    console.say(`${undone} ${words.done}.${left > 0 ? ` The others have ${words.others}.` : ''}`)
     return isStopped ? ExitCode.partly : endOf(undone, left)
   })
+}
+
+function undoWords({ id, act, moved, undone }: OperationRecord) {
+  const count = `up to ${moved - undone}`
+  return act === 'backfill'
+    ? {
+        question: `Cancel the runs of ${id} that have not begun?`,
+        effect: `This would cancel ${count} runs.`,
+        done: 'cancelled',
+        others: 'begun',
+      }
+    : {
+        question: `Put back what ${id} moved and has not run since?`,
+        effect: `This would put back ${count} tasks.`,
+        done: 'put back',
+        others: 'run since',
+      }
 }
 
 function byOf(who: string, { why }: ActOptions) {

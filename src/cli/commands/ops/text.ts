@@ -4,6 +4,7 @@ import { type LetterSelection, type OperationPlan, operationOutcome } from '../.
 import { failedGroups, openGates, operationNote, operationView } from '../../../operate/internal.js'
 
 import {
+  HAS_RUN,
   isArranging,
   isCovering,
   isWorker,
@@ -36,6 +37,8 @@ const REASONS: Readonly<Record<string, string>> = {
   not_changed: 'they had started or ended by then, or were so already',
   already_back: 'somebody else had moved them by then',
   database_refused: 'the database refused to update them',
+  has_run: 'they had run before',
+  run_exists: 'the runs of these slots were there already, such as those that were cancelled',
   copy: 'they are second copies of dead letters, and were removed',
 }
 
@@ -52,8 +55,8 @@ export function refusedText(reason: string, count: number): string {
   return `${count} left alone: ${REASONS[reason] ?? reason}.${see === undefined ? '' : ` See: ${see}`}`
 }
 
-/** Members that were left alone since nothing was left to do: second copies were removed, and due tasks need no promotion. */
-const NOTHING_TO_DO: ReadonlySet<string> = new Set([COPIES, ALREADY_DUE])
+/** Members that were left alone since nothing was left to do: second copies were removed, due tasks need no promotion, slots had run. */
+const NOTHING_TO_DO: ReadonlySet<string> = new Set([COPIES, ALREADY_DUE, HAS_RUN])
 
 /** How many members were left alone that were to be moved. */
 export function leftAlone(refused: Readonly<Record<string, number>>): number {
@@ -131,6 +134,11 @@ const AFTER: Partial<Record<OperationAct, (id: string) => string>> = {
   promote: undoText,
   reschedule: undoText,
   prioritize: undoText,
+  backfill: cancelText,
+}
+
+function cancelText(id: string): string {
+  return `To cancel its runs that have not begun: ${suggest('ops undo', {}, id)}`
 }
 
 function undoText(id: string): string {
@@ -178,9 +186,11 @@ function isWaitedFor(operation: OperationRecord): boolean {
 function nextLines(operation: OperationRecord): string[] {
   const { id, act, moved, status } = operation
   if (status !== 'stopped') return moved > 0 ? [AFTER[act]?.(id) ?? []].flat() : []
-  const canUndo = isWaitedFor(operation) || ((act === 'discard' || isArranging(act)) && moved > 0)
+  const canUndo = isWaitedFor(operation) || ((act === 'discard' || act === 'backfill' || isArranging(act)) && moved > 0)
   return [
-    ...(canUndo ? [`To put back what has not run: ${suggest('ops undo', {}, id)}`] : []),
+    ...(canUndo
+      ? [act === 'backfill' ? cancelText(id) : `To put back what has not run: ${suggest('ops undo', {}, id)}`]
+      : []),
     `To go on: ${suggest('ops continue', {}, id)}`,
   ]
 }

@@ -208,11 +208,43 @@ it('backfills what did not run: shows it first, asks, and adds nothing the secon
   expect(plan.out).toMatch(/^3 slots would run, 0 had run before\.\n( {2}\S+ \S+ missed: it is not on record\n){3}$/)
   const unasked = await folder.redrive(['schedule', 'backfill', 'often', ...range])
   expect(unasked).toMatchObject({ code: 2, err: expect.stringContaining('pass --yes. Nothing was started.') })
-  const done = await folder.redrive(['schedule', 'backfill', 'often', ...range, '--yes'])
-  expect(done.err).toContain('3 started, 0 had run before.')
-  const again = await folder.redrive(['schedule', 'backfill', 'often', ...range, '--yes'])
+  const all = [...range, '--yes', '--at-once', '9']
+  const done = await folder.redrive(['schedule', 'backfill', 'often', ...all, '--why', 'an outage'])
+  expect(done).toMatchObject({ code: 0, err: expect.stringContaining('3 started.') })
+  const again = await folder.redrive(['schedule', 'backfill', 'often', ...all])
   expect(again.out).toBe('0 slots would run, 3 had run before.\n')
   expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 3 })
   const future = ['--from', '2999-01-01', '--to', '2999-02-01']
   expect(await folder.redrive(['schedule', 'backfill', 'often', ...future, '--dry-run'])).toMatchObject({ code: 2 })
+
+  const [operation] = (await folder.redrive(['ops', 'ls', '--output', 'json'])).json()
+  expect(operation).toMatchObject({ act: 'backfill', status: 'done', moved: 3, who: 'ada', why: 'an outage' })
+  const shown = await folder.redrive(['ops', 'show', operation.id], TERMINAL)
+  expect(shown.out).toMatch(/members +slots of 'often' from \S+ \S+ to .*\n +started +3 of 3\n +at once +9\n/)
+  const undone = await folder.redrive(['ops', 'undo', operation.id, '--yes'])
+  expect(undone.err).toContain('3 cancelled.')
+  const left = await folder.redrive(['schedule', 'backfill', 'often', ...range, '--dry-run'])
+  expect(left.out).toBe(
+    '0 slots would run, 0 had run before.\n' +
+      '3 left alone: the runs of these slots were there already, such as those that were cancelled.\n',
+  )
+})
+
+it('leaves a backfill to workers, and goes on with it', async () => {
+  const to = new Date(Math.floor(Date.now() / 1000) * 1000)
+  const range = ['--from', new Date(to.getTime() - 3000).toISOString(), '--to', to.toISOString(), '--yes']
+  const nobody = await folder.redrive(['schedule', 'backfill', 'often', ...range, '--detach'])
+  expect(nobody).toMatchObject({ code: 1, err: expect.stringContaining('No worker is running') })
+  // Its runs must not overlap, so the second one waits for the first.
+  const first = await folder.redrive(['schedule', 'backfill', 'often', ...range])
+  expect(first).toMatchObject({ code: 3, err: expect.stringContaining('Stopped: No worker is running') })
+  expect(await folder.inStore(store => store.count({}))).toMatchObject({ waiting: 1 })
+  const [{ id }] = (await folder.redrive(['ops', 'ls', '--output', 'json'])).json()
+  await folder.inStore(async store => {
+    const { items } = await store.list({ status: 'waiting' }, { limit: 9 })
+    await store.cancel(items.map(({ id }) => id))
+  })
+  const next = await folder.redrive(['ops', 'continue', id])
+  expect(next).toMatchObject({ code: 3, err: expect.stringContaining('1 started now, 2 in all.') })
+  expect(next.err).toContain('To cancel its runs that have not begun: redrive ops undo')
 })

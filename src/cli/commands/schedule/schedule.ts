@@ -1,10 +1,8 @@
 import type { Command } from 'commander'
 import {
-  backfillSchedule,
   findSchedule,
   listSchedules,
   pauseSchedule,
-  planBackfill,
   removeSchedule,
   resumeSchedule,
   runSchedule,
@@ -14,30 +12,16 @@ import { ExitCode, UsageError } from '../../errors.js'
 import { suggest } from '../../suggest.js'
 import { writeOne, writeResult } from '../../terminal/output.js'
 import { quoted } from '../../terminal/visible.js'
-import { askFirst } from '../shared/ask-first.js'
 import { withStore } from '../shared/open-store.js'
-import {
-  type CommonOptions,
-  moment,
-  nonEmpty,
-  wholeNumber,
-  withCommonOptions,
-  withPageOptions,
-} from '../shared/options.js'
+import { type CommonOptions, nonEmpty, wholeNumber, withCommonOptions, withPageOptions } from '../shared/options.js'
 import { type PageOptions, printList } from '../shared/print-list.js'
+import { addBackfill } from './backfill.js'
 import { loadWords } from './in-words.js'
 import { addSet } from './set.js'
-import { backfillText, proofText, scheduleTable, scheduleText } from './text.js'
+import { proofText, scheduleTable, scheduleText } from './text.js'
 
 interface ActOptions extends CommonOptions {
   readonly why?: string
-}
-
-interface BackfillFlags extends ActOptions {
-  readonly from: number
-  readonly to?: number
-  readonly dryRun?: boolean
-  readonly yes?: boolean
 }
 
 /** Adds `redrive schedule`. */
@@ -166,52 +150,5 @@ function addActs(schedule: Command, context: CommandContext): void {
     if ('unfinished' in started)
       throw new UsageError(`The run ${started.unfinished} has not finished. Nothing was started.`)
     return `Started ${started.id}. To see it, run: ${suggest('task show', {}, started.id)}`
-  })
-}
-
-function addBackfill(schedule: Command, context: CommandContext): void {
-  const backfill = schedule
-    .command('backfill')
-    .description('Run slots of the past that have not run')
-    .argument('<name>', 'Name of the schedule')
-    .requiredOption('--from <time>', 'From this time on, such as 2027-03-01 or 2027-03-01T08:00Z', moment)
-    .option('--to <time>', 'Before this time; default: now', moment)
-    .option('--why <text>', 'Reason, for the record', nonEmpty)
-    .option('--dry-run', 'Show what would run, and change nothing')
-    .option('--yes', 'Do not ask')
-    .action(async (name: string, options: BackfillFlags) => context.end(await runBackfill(context, name, options)))
-  withCommonOptions(backfill).addHelpText(
-    'after',
-    `
-Slots that were skipped, missed or overlapped run; those that have run do not, so
-a second time it adds nothing. The runs follow the limits of their lanes.
-
-Examples:
-  redrive schedule backfill nightly-report --from 2027-03-01 --dry-run
-  redrive schedule backfill nightly-report --from 2027-03-01 --to 2027-03-08 --yes`,
-  )
-}
-
-function runBackfill(
-  { console, environment }: CommandContext,
-  name: string,
-  options: BackfillFlags,
-): Promise<ExitCode> {
-  return withStore(options, environment, async store => {
-    const range = { from: options.from, to: options.to ?? (await store.now()) }
-    const plan = await planBackfill(store, name, range)
-    const count = plan.slots.length
-    if (options.dryRun || count === 0) {
-      writeOne(console, options.output, plan, () => backfillText(plan))
-      return ExitCode.done
-    }
-    const runs = `${count === 1 ? '1 run' : `${count} runs`} of ${quoted(name)}`
-    const effect = `This would start ${runs}.`
-    if (!options.yes)
-      await askFirst(environment, { question: `Start ${runs}?`, effect, nothing: 'Nothing was started.' })
-    const started = await backfillSchedule(store, name, range, { who: environment.user, why: options.why })
-    writeResult(console, options.output, { name, started })
-    console.say(`${started.length} started, ${plan.haveRun} had run before.`)
-    return ExitCode.done
   })
 }

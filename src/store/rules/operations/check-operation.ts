@@ -9,6 +9,7 @@ import {
   type OperationSettings,
   type OutsideSet,
   type PayloadPatch,
+  type SlotSet,
   TWIN_RULES,
 } from '../../contract/operation-store.js'
 import {
@@ -22,6 +23,7 @@ import {
   checkTime,
 } from '../check.js'
 import { checkJsonObject } from '../json-object.js'
+import { checkScheduleName } from '../schedules/check-schedule.js'
 import { isOutside } from './operation-rules.js'
 
 /** Checks of the arguments of an operation's verbs, which every store makes before it does anything. */
@@ -38,6 +40,7 @@ const SETTINGS: KnownOptions<OperationSettings> = {
   stopAbove: '',
   perSecond: '',
   limit: '',
+  atOnce: '',
   answerWithinMs: '',
 }
 
@@ -60,6 +63,7 @@ export function checkNewOperation({ act, set, by, settings = {} }: NewOperation)
   if (settings.twin !== undefined && act !== 'redrive')
     throw new OptionError('twin', `Only a redrive can meet twins, and not a ${act}.`)
   checkTwin(settings.twin)
+  checkAtOnce(act, settings.atOnce)
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 1))
     throw new OptionError('limit', `'limit' must be a whole number above 0, got ${quoted(limit)}.`)
   checkPositive('perSecond', perSecond)
@@ -97,9 +101,11 @@ function checkArrangement(act: OperationAct, { runAt, priority }: OperationSetti
 export function checkSet(act: OperationAct, set: OperationSet): void {
   if (!OPERATION_ACTS.includes(act))
     throw new OptionError('act', `'act' must be one of ${OPERATION_ACTS.join(', ')}, got ${quoted(act)}.`)
-  if (act === 'reset' ? !('collection' in set) : act === 'requeue' ? !('queue' in set) : isOutside(set))
-    throw new OptionError('set', `A ${act} needs ${NEEDED[act] ?? "tasks: 'ids', or 'filter' and 'until'"}.`)
+  const [field, what] = NEEDED[act] ?? []
+  if (field === undefined ? isOutside(set) || 'schedule' in set : !(field in set))
+    throw new OptionError('set', `A ${act} needs ${what ?? "tasks: 'ids', or 'filter' and 'until'"}.`)
   if (isOutside(set)) return checkOutside(set)
+  if ('schedule' in set) return checkSlots(set)
   if ('ids' in set) return checkIds(set.ids)
   checkTime('until', set.until)
   if ('status' in set.filter) throw new OptionError('status', 'The act of an operation says which status it is about.')
@@ -107,9 +113,27 @@ export function checkSet(act: OperationAct, set: OperationSet): void {
   checkNotUnique('The members of an operation are', set.filter)
 }
 
-const NEEDED: Readonly<Partial<Record<OperationAct, string>>> = {
-  reset: "the documents of a 'collection'",
-  requeue: "the messages of a failed 'queue'",
+/** The acts whose members are no tasks: the field of their sets, and what it is about. */
+const NEEDED: Readonly<Partial<Record<OperationAct, readonly [field: string, what: string]>>> = {
+  reset: ['collection', "the documents of a 'collection'"],
+  requeue: ['queue', "the messages of a failed 'queue'"],
+  backfill: ['schedule', "the slots of a 'schedule'"],
+}
+
+function checkSlots({ schedule, generation, from, to, count }: SlotSet): void {
+  checkScheduleName(schedule)
+  checkTime('from', from)
+  checkTime('to', to)
+  checkCount('generation', generation)
+  checkCount('count', count)
+}
+
+/** Checks how many runs of a backfill may be unfinished. The record of the operation has their ids. */
+function checkAtOnce(act: OperationAct, atOnce: number | undefined): void {
+  if (atOnce === undefined) return
+  if (act !== 'backfill') throw new OptionError('atOnce', `Only a backfill starts runs, and not a ${act}.`)
+  if (!(Number.isSafeInteger(atOnce) && atOnce >= 1 && atOnce <= 1000))
+    throw new OptionError('atOnce', `'atOnce' must be a whole number from 1 to 1000, got ${quoted(atOnce)}.`)
 }
 
 function checkOutside(set: OutsideSet): void {
@@ -123,8 +147,12 @@ function checkOutside(set: OutsideSet): void {
     checkText('bus', set.bus)
     for (const name of [set.route.queue, set.route.type]) if (name !== null) checkText('route', name)
   }
-  if (!(Number.isSafeInteger(set.count) && set.count >= 0))
-    throw new OptionError('count', `'count' must be a whole number, 0 or more, got ${quoted(set.count)}.`)
+  checkCount('count', set.count)
+}
+
+function checkCount(option: string, count: number): void {
+  if (!(Number.isSafeInteger(count) && count >= 0))
+    throw new OptionError(option, `'${option}' must be a whole number, 0 or more, got ${quoted(count)}.`)
 }
 
 function checkFixedIn(act: OperationAct, set: OperationSet, fixedIn: FixedRelease | undefined): void {

@@ -162,6 +162,9 @@ function renewed({ lease }: OperationState, { leaseMs }: OperationStep, now: num
 /** Why a member was not moved, though it was in the set a moment before: somebody else was faster. */
 const ALREADY_BACK = 'already_back'
 
+/** Why a slot was left alone: its run was started before. */
+export const HAS_RUN = 'has_run'
+
 /** Why a task that waited was left alone: it had started or ended by then, or it was so already. */
 const NOT_CHANGED = 'not_changed'
 
@@ -171,9 +174,9 @@ function progressAfter(
   moved: number,
   now: number,
 ): OperationProgress {
-  const { progress, move = [] } = step
-  const back = act === 'cancel' || isOutside(set) ? 0 : move.length - moved
-  const reason = isArranging(act) ? NOT_CHANGED : ALREADY_BACK
+  const { progress, move = [], slots = [] } = step
+  const back = act === 'cancel' || isOutside(set) ? 0 : move.length + slots.length - moved
+  const reason = act === 'backfill' ? HAS_RUN : isArranging(act) ? NOT_CHANGED : ALREADY_BACK
   const refused = { ...progress.refused, [reason]: (progress.refused[reason] ?? 0) + back }
   return {
     ...progress,
