@@ -74,13 +74,13 @@ export class ScheduleDuty implements Duty, Sleeper {
   /** Fires what is due. Returns how long there is nothing more to do; `undefined` if there are no schedules. */
   async #fire(): Promise<number | undefined> {
     while (!this.#isStopped) {
-      const { now, dueAt } = await this.#store.next()
-      if (dueAt === undefined) return undefined
-      if (dueAt > now) return Math.min(dueAt - now, LONGEST_WAIT_MS)
-      const { slots } = await this.#store.fire(BATCH, await loadTimetables())
-      slots.forEach(this.#onSlot)
+      const { now, dueAt, hasNews } = await this.#store.next()
+      if (dueAt === undefined && !hasNews) return undefined
+      if (dueAt !== undefined && dueAt > now && !hasNews) return Math.min(dueAt - now, LONGEST_WAIT_MS)
+      const { slots, news } = await this.#store.fire(BATCH, await loadTimetables())
+      for (const slot of [...news, ...slots]) this.#onSlot(slot)
       // Another worker is firing, or nothing has come of it.
-      if (slots.length === 0) return LOOK_AGAIN_MS
+      if (slots.length + news.length === 0) return LOOK_AGAIN_MS
     }
     return undefined
   }

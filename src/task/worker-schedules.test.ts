@@ -70,6 +70,23 @@ it('a worker tells its sink of each slot', async () => {
   await worker.stop()
 })
 
+it('a worker tells its sink of slots that others have ended, with its next heartbeat', async () => {
+  const { store, worker, clock, events } = await scene()
+  await worker.start()
+  const { timetable } = await import('../calendar/internal.js')
+  await store.schedules.run('nightly', BY, timetable)
+  await store.schedules.pause('nightly', BY)
+  await clock.advance(31 * MINUTE)
+  await store.schedules.resume('nightly', BY, timetable)
+  await clock.advance(MINUTE)
+  const told = events.flatMap(event => (event.type === 'slot_ended' ? [[event.end, event.reason]] : []))
+  expect(told).toEqual([
+    ['ran', 'it was started by anna'],
+    ['skipped', 'the schedule was paused by anna'],
+  ])
+  await worker.stop()
+})
+
 it('a slot that was missed while nothing ran is caught up at the next start, and says so', async () => {
   const { store, worker, clock } = await scene()
   await worker.start()

@@ -56,7 +56,7 @@ async function finish(store: StoreContract): Promise<void> {
 export const SCHEDULES: StoreBehaviours = {
   async 'a slot is fired once it is due, as a task whose id is the schedule and the slot'(store, advance) {
     const { startAt = 0 } = await everyMinute(store)
-    assert.deepEqual(await fire(store), { slots: [], hasMore: false })
+    assert.deepEqual(await fire(store), { slots: [], news: [], hasMore: false })
     await advance(MINUTE)
     const { slots } = await fire(store)
     const id = `tick@${new Date(startAt).toISOString().replace('.000Z', 'Z')}`
@@ -66,7 +66,7 @@ export const SCHEDULES: StoreBehaviours = {
     assert.equal(task.payload, '{"a":1}')
     assert.deepEqual(await store.schedules.slotOf(id), slots[0])
     assert.equal(slots[0]?.slot, startAt)
-    assert.deepEqual(await fire(store), { slots: [], hasMore: false })
+    assert.deepEqual(await fire(store), { slots: [], news: [], hasMore: false })
   },
 
   async 'ten processes that fire at once start one run'(store, advance) {
@@ -81,7 +81,7 @@ export const SCHEDULES: StoreBehaviours = {
   async 'it says when a schedule needs attention next'(store, advance) {
     assert.equal((await store.schedules.next()).dueAt, undefined)
     const { startAt = 0 } = await everyMinute(store)
-    assert.deepEqual(await store.schedules.next(), { now: await store.now(), dueAt: startAt })
+    assert.deepEqual(await store.schedules.next(), { now: await store.now(), dueAt: startAt, hasNews: false })
     await advance(MINUTE)
     await fire(store)
     assert.equal((await store.schedules.next()).dueAt, startAt + MINUTE)
@@ -244,6 +244,48 @@ export const SCHEDULES: StoreBehaviours = {
     assert.equal((await backfill(store, [startAt + 3 * MINUTE])).moved.length, 1)
     assert.deepEqual((await fire(store)).slots, [])
     assert.equal((await claimIds(store)).length, 1)
+  },
+
+  async 'slots that were not fired are told of by the next firing, once'(store, advance) {
+    const told = async () => {
+      assert.equal((await store.schedules.next()).hasNews, true)
+      const { news } = await fire(store)
+      assert.equal((await store.schedules.next()).hasNews, false)
+      assert.deepEqual((await fire(store)).news, [])
+      return ends(news)
+    }
+    const spec = await everyMinute(store)
+    await store.schedules.run('tick', BY, timetable)
+    assert.deepEqual(await told(), ['ran'])
+    await finish(store)
+    await store.schedules.pause('tick', BY)
+    await advance(2 * MINUTE)
+    await store.schedules.resume('tick', BY, timetable)
+    assert.deepEqual(await told(), ['skipped', 'skipped'])
+    const { operation } = await backfill(store, [spec.startAt ?? 0])
+    assert.deepEqual(await told(), ['ran'])
+    await store.operations.undo(operation.id, { limit: 9 }, BY)
+    assert.deepEqual(await told(), ['skipped'])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+    // The run that was fired has not begun, and the next slot is due.
+    await advance(MINUTE)
+    await store.schedules.set({ ...spec, task: { kind: 'k', payload: '2' } }, BY, timetable)
+    assert.deepEqual(await told(), ['skipped', 'skipped'])
+    await advance(MINUTE)
+    await fire(store)
+    await store.schedules.declare([{ ...spec, times: { everyMs: 2 * MINUTE } }], { worker: 'w1' }, timetable)
+    assert.deepEqual(await told(), ['skipped'])
+  },
+
+  async 'a slot whose run is replaced ends again, in the firing that replaces it'(store, advance) {
+    await everyMinute(store, { overlap: 'replace' })
+    await advance(MINUTE)
+    const first = await fire(store)
+    await advance(MINUTE)
+    const second = await fire(store)
+    assert.deepEqual([ends(first.slots), ends(second.slots), second.news], [['ran'], ['overlapped', 'ran'], []])
+    assert.equal(second.slots[0]?.slot, first.slots[0]?.slot)
   },
 
   async 'two backfills of the same slots at a time start each run once'(store, advance) {
@@ -463,7 +505,7 @@ export const SCHEDULES: StoreBehaviours = {
     assert.deepEqual([first.slots.length, first.hasMore], [2000, true])
     const second = await fire(store)
     assert.deepEqual([second.slots.length, second.hasMore], [1000, false])
-    assert.deepEqual(await fire(store), { slots: [], hasMore: false })
+    assert.deepEqual(await fire(store), { slots: [], news: [], hasMore: false })
     assert.equal((await store.count({})).waiting, 3000)
   },
 

@@ -143,9 +143,11 @@ export interface MissedSlots {
   readonly reason: string
 }
 
-/** The slots that a firing has ended. */
+/** The slots that a firing has ended, and those that it tells of. */
 export interface FiredSlots {
   readonly slots: readonly SlotRecord[]
+  /** Slots that have ended otherwise: by a change of their schedule, a run that somebody started, a backfill. Each is told once. */
+  readonly news: readonly SlotRecord[]
   /** Whether more schedules may be due. */
   readonly hasMore: boolean
 }
@@ -179,8 +181,8 @@ export interface ScheduleStore {
   run(name: string, by: By, timetables: Timetables): Promise<StartedRun | undefined>
   /** Ends the slots that are due of at most this number of schedules. Any number of processes may fire at a time. */
   fire(limit: number, timetables: Timetables): Promise<FiredSlots>
-  /** The store's clock, and when a schedule needs attention next. */
-  next(): Promise<{ readonly now: number; readonly dueAt: number | undefined }>
+  /** The store's clock, when a schedule needs attention next, and whether the next firing has slots to tell of. */
+  next(): Promise<{ readonly now: number; readonly dueAt: number | undefined; readonly hasNews: boolean }>
   /** How long ago the oldest slot was due that nobody has fired, also where a schedule cannot be fired; 0 if there is none. */
   lagMs(): Promise<number>
   /** The schedules that have missed slots, last found first: the last ones of each of them. */

@@ -5,7 +5,7 @@ import type { Steps, Tx } from '../port/steps.js'
 import { SLOT, slotOfRow, slotRow } from '../rules/schedules/schedule-rows.js'
 import { runId } from '../rules/schedules/schedule-state.js'
 import { cancelTasks } from './runs.js'
-import { lockSchedules } from './schedule-changes.js'
+import { lockSchedules, tellOf } from './schedule-changes.js'
 
 /**
  * Starts the runs of slots that have not run, for an operation: none if the schedule has become another one. Returns the
@@ -39,6 +39,7 @@ export function* backfillSlots(
   )
   const started = records.filter((_, n) => isNew[n])
   yield* tx.records.save(SLOT, started.map(slotRow))
+  yield* tellOf(tx, started)
   return started.map(({ slot }) => runId(name, slot))
 }
 
@@ -63,6 +64,7 @@ export function* cancelBackfilled(
   const skipped = { end: 'skipped', reason: `its backfill was undone by ${by.who} before it began`, at: now } as const
   const changed = unbegun.flatMap(id => slots.get(id) ?? []).map(slot => ({ ...slot, ...skipped }))
   if (changed.length > 0) yield* tx.records.save(SLOT, changed.map(slotRow))
+  yield* tellOf(tx, changed)
   const [last, lastRow] = [page.at(-1), rows.at(-1)]
   const isOver = rows.length < limit || last?.schedule !== name || last.slot >= to
   return { undone: changed.length, ...(!isOver && lastRow !== undefined && { next: lastRow.id }) }

@@ -5,6 +5,8 @@ import {
   BROKEN,
   MISSED,
   missedRow,
+  NEWS,
+  newsRow,
   SCHEDULE,
   SLOT,
   scheduleRow,
@@ -31,10 +33,16 @@ export function* unfinishedOf(tx: Tx, states: readonly ScheduleState[]): Steps<U
   return new Map(ids.length === 0 ? [] : (yield* tx.tasks.unfinished(ids)).map(task => [task.id, task]))
 }
 
-/** Writes what follows from changes of schedules. Returns the slots that have ended. */
+/** Leaves it to the next firing to tell of slots that have ended: only workers have somebody to tell. */
+export function* tellOf(tx: Tx, slots: readonly SlotRecord[]): Steps<void> {
+  if (slots.length > 0) yield* tx.records.save(NEWS, slots.map(newsRow))
+}
+
+/** Writes what follows from changes of schedules. Returns the slots that have ended, those of cancelled runs included. */
 export function* saveChanges(tx: Tx, changes: readonly ScheduleChange[], now: number): Steps<SlotRecord[]> {
+  const again: SlotRecord[] = []
   for (const { state, cancel, cancelled } of changes) {
-    if (cancel.length > 0) yield* cancelRuns(tx, state.name, cancel, cancelled, now)
+    if (cancel.length > 0) again.push(...(yield* cancelRuns(tx, state.name, cancel, cancelled, now)))
   }
   const tasks = changes.flatMap(change => change.tasks)
   const isNew = tasks.length === 0 ? [] : yield* tx.tasks.enqueue(tasks, now)
@@ -55,7 +63,7 @@ export function* saveChanges(tx: Tx, changes: readonly ScheduleChange[], now: nu
     SCHEDULE,
     changes.map(({ state }) => scheduleRow(state)),
   )
-  return slots
+  return [...again, ...slots]
 }
 
 /** Notes which schedules cannot be fired, which can again, and which have missed slots: for metrics and messages. */
@@ -76,22 +84,19 @@ export function* noteTrouble(
   for (const slots of missed) yield* tx.audit.append(missedRecord(slots), now)
 }
 
-/** Cancels runs of a schedule. The slots of those that had not begun end otherwise then. */
+/** Cancels runs of a schedule. The slots of those that had not begun end otherwise then. Returns those. */
 function* cancelRuns(
   tx: Tx,
   name: string,
   ids: readonly string[],
   cancelled: ScheduleChange['cancelled'],
   now: number,
-): Steps<void> {
+): Steps<SlotRecord[]> {
   const before = yield* tx.tasks.unfinished(ids)
   yield* cancelTasks(tx, ids, { who: `schedule ${name}`, why: cancelled?.reason ?? 'the schedule was changed' }, now)
   const unbegun = before.flatMap(({ id, hasBegun }) => (hasBegun ? [] : [id]))
-  if (unbegun.length === 0 || cancelled === undefined) return
-  const slots = (yield* tx.records.lock(SLOT, unbegun)).map(slotOfRow)
-  if (slots.length > 0)
-    yield* tx.records.save(
-      SLOT,
-      slots.map(slot => slotRow({ ...slot, ...cancelled, at: now })),
-    )
+  if (unbegun.length === 0 || cancelled === undefined) return []
+  const slots = (yield* tx.records.lock(SLOT, unbegun)).map(row => ({ ...slotOfRow(row), ...cancelled, at: now }))
+  if (slots.length > 0) yield* tx.records.save(SLOT, slots.map(slotRow))
+  return slots
 }

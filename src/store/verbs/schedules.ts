@@ -21,13 +21,14 @@ import {
   BROKEN,
   MISSED,
   missedOfRow,
+  NEWS,
   SCHEDULE,
   SLOT,
   scheduleState,
   slotOfRow,
 } from '../rules/schedules/schedule-rows.js'
 import { runId, type ScheduleChange, type ScheduleState } from '../rules/schedules/schedule-state.js'
-import { lockSchedules, noteTrouble, saveChanges, unfinishedOf } from './schedule-changes.js'
+import { lockSchedules, noteTrouble, saveChanges, tellOf, unfinishedOf } from './schedule-changes.js'
 
 /**
  * The bounds of a firing: a transaction ends soon, however many slots were missed, and however many runs have not finished.
@@ -69,7 +70,7 @@ export class Schedules implements ScheduleStore {
         const state = known.get(spec.name)
         return declare(state && withTimes(state, timetables), spec, timetables(spec), at)
       })
-      yield* saveChanges(tx, changes, at.now)
+      yield* tellOf(tx, yield* saveChanges(tx, changes, at.now))
       for (const { outcome, state } of changes) {
         if (outcome === 'unchanged' || outcome === 'kept') continue
         const act = { event_type: `schedule_${outcome}`, schedule: state.name } as const
@@ -88,7 +89,7 @@ export class Schedules implements ScheduleStore {
       const at = { now: yield* tx.clock.now(), unfinished: yield* unfinishedOf(tx, before ? [before] : []) }
       const table = timetables(spec)
       const result = before ? change(withTimes(before, timetables), spec, table, at) : create(spec, table, at.now)
-      yield* saveChanges(tx, [result], at.now)
+      yield* tellOf(tx, yield* saveChanges(tx, [result], at.now))
       const event_type = before ? 'schedule_changed' : 'schedule_created'
       yield* tx.audit.append(scheduleRecord({ event_type, schedule: spec.name }, by, at.now), at.now)
       return recordOf(result.state)
@@ -140,7 +141,7 @@ export class Schedules implements ScheduleStore {
       const busy = state.runs.findLast(id => unfinished.has(id))
       if (busy !== undefined && state.overlap !== 'allow') return { unfinished: busy }
       const { id, ...result } = startedNow(withTimes(state, timetables), by, { now, unfinished })
-      yield* saveChanges(tx, [result], now)
+      yield* tellOf(tx, yield* saveChanges(tx, [result], now))
       const act = { event_type: 'schedule_run', schedule: name, runs: recordedIds([id]) } as const
       yield* tx.audit.append(scheduleRecord(act, by, now), now)
       return { id }
@@ -154,7 +155,14 @@ export class Schedules implements ScheduleStore {
     const fired = await this.#store.write(function* (tx) {
       const now = yield* tx.clock.now()
       const locked = (yield* tx.records.lockDue(SCHEDULE, now, limit)).map(scheduleState)
-      if (locked.length === 0) return { slots: [], hasMore: false, started: 0 }
+      const told = yield* tx.records.lockDue(NEWS, now, limit)
+      if (told.length > 0)
+        yield* tx.records.drop(
+          NEWS,
+          told.map(({ id }) => id),
+        )
+      const news = told.map(slotOfRow)
+      if (locked.length === 0) return { slots: [], news, hasMore: told.length === limit, started: 0 }
       const due = upTo(MOST_RUNS, locked, state => [state, state.runs.length])
       const unfinished = yield* unfinishedOf(tx, due)
       const changes = upTo(MOST_SLOTS, due, state => {
@@ -163,16 +171,18 @@ export class Schedules implements ScheduleStore {
       })
       const slots = yield* saveChanges(tx, changes, now)
       yield* noteTrouble(tx, due.slice(0, changes.length), changes, now)
-      const hasMore = locked.length === limit || changes.length < locked.length
-      return { slots, hasMore, started: slots.filter(({ end }) => end === 'ran').length }
+      const hasMore = Math.max(locked.length, told.length) === limit || changes.length < locked.length
+      return { slots, news, hasMore, started: slots.filter(({ end }) => end === 'ran').length }
     })
     if (fired.started > 0) this.#ring()
-    return { slots: fired.slots, hasMore: fired.hasMore }
+    return { slots: fired.slots, news: fired.news, hasMore: fired.hasMore }
   }
 
-  async next(): Promise<{ readonly now: number; readonly dueAt: number | undefined }> {
+  async next(): Promise<{ readonly now: number; readonly dueAt: number | undefined; readonly hasNews: boolean }> {
     return this.#store.read(function* (tx) {
-      return { now: yield* tx.clock.now(), dueAt: yield* tx.records.nextPlace(SCHEDULE) }
+      const now = yield* tx.clock.now()
+      const [dueAt, newsAt] = [yield* tx.records.nextPlace(SCHEDULE), yield* tx.records.nextPlace(NEWS)]
+      return { now, dueAt, hasNews: newsAt !== undefined && newsAt <= now }
     })
   }
 
@@ -249,7 +259,7 @@ export class Schedules implements ScheduleStore {
       if (result === 'drop') {
         yield* tx.records.drop(SCHEDULE, [name])
         yield* tx.records.drop(BROKEN, [name])
-      } else yield* saveChanges(tx, [result], at.now)
+      } else yield* tellOf(tx, yield* saveChanges(tx, [result], at.now))
       yield* tx.audit.append(scheduleRecord({ event_type, schedule: name }, by, at.now), at.now)
       return true
     })

@@ -14,6 +14,15 @@ export const BROKEN = 'schedule_broken'
 /** The type of a record for each schedule that has missed slots, whose place is when that was found. */
 export const MISSED = 'schedule_missed'
 
+/** The type of a record for each slot that ended without being fired: the next firing tells of it. */
+export const NEWS = 'slot_news'
+
+/** A slot to tell of, as a record. A slot whose run is cancelled before it begins ends a second time. */
+export function newsRow(slot: SlotRecord): StoredRecord {
+  const { id, state } = slotRow(slot)
+  return { id: `${id}#${slot.end}`, place: slot.at, isOpen: true, state }
+}
+
 /** A schedule as a record. One that is over is not open. */
 export function scheduleRow(state: ScheduleState): StoredRecord {
   const { name: id, dueAt, changedAt } = state
