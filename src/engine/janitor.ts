@@ -1,21 +1,42 @@
 import type { Duration } from '../policy/index.js'
+import { checkOptions, type KnownOptions, wrongOption } from '../policy/internal.js'
 import type { Retention } from '../store/index.js'
-import type { StoreContract } from '../store/internal.js'
+import type { EndedStatus, StoreContract } from '../store/internal.js'
 import type { Clock, Sleeper, Timer } from '../time/index.js'
 import { DutyWarnings } from './duty-warnings.js'
 import { toMs } from './to-ms.js'
 
+/** How long tasks are kept that ended in a status, and how many of them in the whole store: the newest. @inline */
+export type Kept = Duration | { readonly age?: Duration | undefined; readonly count?: number | undefined }
+
 /** How long ended work is kept. An absent field means for ever. @inline */
 export interface RetentionOptions {
-  /** Tasks that succeeded, were skipped or were cancelled, with their ledger. */
+  /** Tasks that succeeded, were skipped or were cancelled, with their ledger; runs, batches and slots of schedules. */
   readonly ended?: Duration | undefined
+  /** Tasks that succeeded, in place of `ended`. Items go with their run. */
+  readonly succeeded?: Kept | undefined
+  /** Tasks that were skipped, likewise. */
+  readonly skipped?: Kept | undefined
+  /** Tasks that were cancelled, likewise. */
+  readonly cancelled?: Kept | undefined
   /** Dead letters, with their ledger. */
-  readonly dead?: Duration | undefined
+  readonly dead?: Kept | undefined
   /** Idempotency keys whose work is done. */
   readonly keys?: Duration | undefined
   /** Audit records, and what attempts have spent. */
   readonly audit?: Duration | undefined
 }
+
+const RETENTION: KnownOptions<RetentionOptions> = {
+  ended: '',
+  succeeded: '',
+  skipped: '',
+  cancelled: '',
+  dead: '',
+  keys: '',
+  audit: '',
+}
+const KEPT: KnownOptions<Exclude<Kept, Duration>> = { age: '', count: '' }
 
 /** Small batches with a pause in between, so that nobody waits for a transaction of the janitor's. */
 const BATCH = 200
@@ -37,11 +58,11 @@ export class Janitor implements Sleeper {
   constructor(store: Pick<StoreContract, 'prune'>, clock: Clock, options: RetentionOptions) {
     this.#store = store
     this.#clock = clock
-    this.#keep = retention(options)
+    this.#keep = toRetention(options)
   }
 
   start(): void {
-    if (Object.values(this.#keep).some(keepMs => keepMs !== undefined)) this.#arm(PAUSE_MS)
+    if (Object.values(this.#keep).some(keep => keep !== undefined)) this.#arm(PAUSE_MS)
   }
 
   stop(): void {
@@ -68,13 +89,31 @@ export class Janitor implements Sleeper {
   }
 }
 
-function retention({ ended, dead, keys, audit }: RetentionOptions): Retention {
+/** A retention as a store takes it. */
+export function toRetention(options: RetentionOptions): Retention {
+  checkOptions("'retention'", options, RETENTION)
   const ms = (name: string, value: Duration | undefined) =>
     value === undefined ? undefined : toMs(`retention.${name}`, value)
-  return {
-    endedMs: ms('ended', ended),
-    deadMs: ms('dead', dead),
-    keysMs: ms('keys', keys),
-    auditMs: ms('audit', audit),
+  const kept = (status: EndedStatus) => {
+    const value = options[status]
+    if (typeof value !== 'object') return { ms: ms(status, value) }
+    checkOptions(`'retention.${status}'`, value, KEPT)
+    const { age, count } = value
+    if (count !== undefined && !(Number.isSafeInteger(count) && count >= 0))
+      throw wrongOption(`retention.${status}.count`, 'a whole number, 0 or more', count)
+    return { ms: ms(`${status}.age`, age), count }
   }
+  const [succeeded, skipped, cancelled, dead] = [kept('succeeded'), kept('skipped'), kept('cancelled'), kept('dead')]
+  const keep = {
+    endedMs: ms('ended', options.ended),
+    succeededMs: succeeded.ms,
+    skippedMs: skipped.ms,
+    cancelledMs: cancelled.ms,
+    deadMs: dead.ms,
+    keysMs: ms('keys', options.keys),
+    auditMs: ms('audit', options.audit),
+  }
+  const counts = { succeeded: succeeded.count, skipped: skipped.count, cancelled: cancelled.count, dead: dead.count }
+  const isCounted = Object.values(counts).some(count => count !== undefined)
+  return isCounted ? { ...keep, counts } : keep
 }

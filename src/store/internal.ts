@@ -102,7 +102,15 @@ export type {
 } from './contract/schedule-store.js'
 export type { StepRow } from './contract/step.js'
 export type { Storable } from './contract/storable.js'
-export type { AuditStore, JsonRecord, LaneControl, OnceOptions, StoreContract, TaskReader } from './contract/store.js'
+export type {
+  AuditStore,
+  EndedStatus,
+  JsonRecord,
+  LaneControl,
+  OnceOptions,
+  StoreContract,
+  TaskReader,
+} from './contract/store.js'
 export type { Cost, UniqueConflict, UniqueKey, UniqueScope } from './contract/task.js'
 export type { StandingReader, TaskStanding } from './contract/task-standing.js'
 export type { WorkerRecord, WorkerReport } from './contract/worker-store.js'
@@ -132,6 +140,7 @@ export { isArranging, isOnLiving } from './rules/operator-acts.js'
 export { limitRecord, type OperatorRecord } from './rules/operator-record.js'
 export { ownValue } from './rules/own-value.js'
 export { recordRedrive } from './rules/redrive-record.js'
+export { ENDED_STATUSES } from './rules/retention.js'
 export { RunBusyError, RunEndedError, RunExistsError, RunNotFoundError } from './rules/runs/errors.js'
 export { isItem, itemKind, pipelineOf } from './rules/runs/items.js'
 export { scheduleEffect } from './rules/schedules/change-schedule.js'

@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreContract } from '../../src/store/internal.js'
-import { add, addOne, assertSame, claim, get, kill, type StoreBehaviours, settle, start } from './harness.js'
+import {
+  add,
+  addOne,
+  assertFields,
+  assertSame,
+  claim,
+  get,
+  kill,
+  type StoreBehaviours,
+  settle,
+  start,
+} from './harness.js'
+import { runOf, take } from './runs/harness.js'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
@@ -52,6 +64,82 @@ export const PRUNE: StoreBehaviours = {
     await advance(1000)
     assert.equal(await store.prune({ deadMs: 1000 }, 100), 1)
     assertSame(await idsOf(store), ['succeeded', 'skipped', 'cancelled', 'running', 'waiting', 'scheduled'])
+  },
+
+  async 'each status has its own time, and that of all where it has none'(store, advance) {
+    await oneOfEach(store)
+    await advance(1000)
+    const keep = { endedMs: 1000, succeededMs: 5000, deadMs: 2000 }
+    assertFields(await store.prunable(keep), { tasks: 2, deadLetters: 0 })
+    assert.equal(await store.prune(keep, 100), 2)
+    assertSame(await idsOf(store), ['succeeded', 'dead', 'running', 'waiting', 'scheduled'])
+    await advance(3999)
+    assert.equal(await store.prune({ succeededMs: 5000 }, 100), 0)
+    await advance(1)
+    assert.equal(await store.prune({ succeededMs: 5000 }, 100), 1)
+    assertSame(await idsOf(store), ['dead', 'running', 'waiting', 'scheduled'])
+  },
+
+  async 'of tasks of which there are too many, the oldest are forgotten, a few at a time'(store, advance) {
+    for (let n = 0; n < 7; n++) {
+      const succeeded = await start(store, { id: `s${n}`, key: `lane-${n % 3}` })
+      await settle(store, succeeded, { type: 'succeeded' })
+      if (n < 3) await kill(store, await start(store, { id: `d${n}`, kind: 'other' }))
+      await advance(10)
+    }
+    await add(store, { id: 'waits' })
+    const keep = { counts: { succeeded: 2, dead: 1 } }
+    assertFields(await store.prunable(keep), { tasks: 5, deadLetters: 2 })
+    assert.equal(await store.prune(keep, 3), 3)
+    assertSame(await idsOf(store), ['s3', 's4', 's5', 's6', 'd0', 'd1', 'd2', 'waits'])
+    assertFields(await store.prunable(keep), { tasks: 2, deadLetters: 2 })
+    assert.equal(await store.prune(keep, 100), 4)
+    assertSame(await idsOf(store), ['s5', 's6', 'd2', 'waits'])
+    assert.equal(await store.prune(keep, 100), 0)
+    assertFields(await store.count({}), { waiting: 1, succeeded: 2, dead: 1 })
+    // Those whose time is over count to what is too much.
+    assertFields(await store.prunable({ succeededMs: 10, counts: { succeeded: 1 } }), { tasks: 2 })
+    assert.equal(await store.prune({ succeededMs: 20, counts: { succeeded: 1 } }, 100), 1)
+    assertSame(await idsOf(store), ['s6', 'd2', 'waits'])
+    assert.equal(await store.prune({ counts: { succeeded: 0, cancelled: 0 } }, 100), 1)
+  },
+
+  async 'many that prune at once delete no more than are too many'(store, advance) {
+    for (let n = 0; n < 40; n++) await settle(store, await start(store), { type: 'skipped', reason: 'r' })
+    await advance(1000)
+    await Promise.all(Array.from({ length: 5 }, () => store.prune({ counts: { skipped: 30 } }, 8)))
+    assert.equal((await store.count({})).skipped, 30)
+  },
+
+  async 'tasks that must stay are counted, and stay, although there are too many'(store, advance) {
+    await store.limit({ kind: 'k' }, { isOrdered: true, onDead: 'block' })
+    await kill(store, await start(store, { id: 'blocks' }))
+    await add(store, { id: 'behind' })
+    await store.batches.fill('b', { position: 0, tasks: [{ kind: 'member', payload: '1' }], isEnd: false })
+    const { tasks } = await claim(store, { kinds: ['member'] })
+    for (const task of tasks) await settle(store, task, { type: 'succeeded' })
+    await advance(1000)
+    await settle(store, await start(store, { id: 'plain', kind: 'other' }), { type: 'succeeded' })
+    const keep = { counts: { succeeded: 1, dead: 0 } }
+    assertFields(await store.prunable(keep), { tasks: 1, deadLetters: 0 })
+    assert.equal(await store.prune(keep, 100), 1)
+    assertFields(await store.count({}), { waiting: 1, succeeded: 1, dead: 1 })
+    assert.equal(await store.get('plain'), undefined)
+    assert.equal(await store.prune({ counts: { succeeded: 0 } }, 100), 0)
+  },
+
+  async 'items of runs are not counted, and go with their run alone'(store, advance) {
+    await runOf(store, 3)
+    const tasks = await take(store, 3)
+    for (const task of tasks) await settle(store, task, { type: 'skipped', reason: 'r' })
+    await advance(1000)
+    assert.equal(await store.prune({ skippedMs: 0, counts: { skipped: 0 } }, 100), 0)
+    assert.equal((await store.count({})).skipped, tasks.length)
+  },
+
+  async 'a count that cannot be one is refused'(store) {
+    const bad = [{ succeeded: -1 }, { dead: 1.5 }, JSON.parse('{"waiting":1}')]
+    for (const counts of bad) await assert.rejects(store.prune({ counts }, 1), { name: 'OptionError' })
   },
 
   async 'a task is forgotten exactly when its time is over, counted from its end'(store, advance) {

@@ -350,6 +350,17 @@ describe('prune', () => {
     expect(await statuses()).toMatchObject({ dead: 1, cancelled: 1200 })
   })
 
+  it('deletes by status, and all but the newest of a status', async () => {
+    const prune = (...flags: string[]) => folder.redrive(['prune', ...flags])
+    const asked = await prune('--keep-succeeded', '1h', '--keep-cancelled', '0s', '--keep-count', 'dead=0')
+    expect(asked.err).toContain(
+      'tasks that succeeded older than 1h and cancelled tasks older than 0ms and all dead letters but the newest 0',
+    )
+    expect((await prune('--keep-succeeded', '1h', '--dry-run')).err).toMatch(/^Nothing would be deleted/)
+    expect((await prune('--keep-count', 'dead=0', '--dry-run')).err).toMatch(/^1 dead letter would be deleted/)
+    expect((await prune('--keep-count', 'waiting=1')).err).toContain("such as 'succeeded=10000'")
+  })
+
   it('deletes ended work that is older, and keeps the rest', async () => {
     expect(await folder.redrive(['prune', '--keep', '1h', '--yes'])).toMatchObject({ code: 0, err: '0 deleted.\n' })
     const { err, json } = await folder.redrive(['prune', '--keep', '0s', '--yes', '--output', 'json'])

@@ -29,17 +29,28 @@ export interface OnceOptions {
   readonly fence?: { readonly id: string; readonly token: string }
 }
 
-/** How long ended work is kept, on the store's clock. An absent field means for ever. */
+/** How long ended work is kept, on the store's clock, and how much of it. An absent field means for ever, and all. */
 export interface Retention {
-  /** Tasks that succeeded, were skipped or were cancelled, with their ledger. */
+  /** Tasks that succeeded, were skipped or were cancelled, with their ledger; runs, batches and slots of schedules. */
   readonly endedMs?: number
+  /** Tasks that succeeded, other than items of runs. Default: `endedMs`. */
+  readonly succeededMs?: number
+  /** Tasks that were skipped, likewise. */
+  readonly skippedMs?: number
+  /** Tasks that were cancelled, likewise. */
+  readonly cancelledMs?: number
   /** Dead letters, with their ledger. */
   readonly deadMs?: number
   /** Idempotency keys whose work is done. */
   readonly keysMs?: number
   /** Audit records, operations that are over, and what attempts have spent. */
   readonly auditMs?: number
+  /** How many tasks that ended in a status are kept in the whole store, the newest. Items of runs are not counted. */
+  readonly counts?: Partial<Record<EndedStatus, number>>
 }
+
+/** The statuses of tasks that have ended. */
+export type EndedStatus = Exclude<TaskStatus, 'waiting' | 'running'>
 
 /** The hot verbs: all that a worker and a producer need. Each takes a batch. */
 export interface TaskVerbs {
@@ -233,6 +244,7 @@ export interface StoreContract
    * it deleted; fewer than the limit means that nothing is left to delete. A task goes with its ledger, and its id is free
    * again. Items go with their run, as a whole, once it has ended for long enough; with dead items, for `deadMs` too.
    * Members of a batch are kept until the batch has ended for long enough, with dead members for `deadMs` too.
+   * With `counts`, the oldest go while there are more. Members of a batch that is kept are counted, and stay.
    * Failure groups without tasks that were not seen for `deadMs` are deleted too, and slots of schedules that ended for
    * `endedMs`, uncounted.
    */

@@ -16,7 +16,7 @@ import { isWorker } from '../rules/is-worker.js'
 import { containing } from '../rules/json-contains.js'
 import { matches } from './lane-rules.js'
 import { countTasks, countTasksBy, foundBehind, listTasks } from './list.js'
-import { isOver } from './prune.js'
+import { prunable } from './prune.js'
 import { retriedTasks } from './retried.js'
 import { statsOf } from './stats.js'
 import type { MemoryTask } from './task.js'
@@ -118,13 +118,10 @@ export class MemoryReads implements ReadPort {
   }
 
   prunable(keep: Retention): Prunable {
-    const { tasks, runs, audit, keys } = this.#tasks
+    const { runs, audit, keys } = this.#tasks
     const now = this.#tasks.now()
     const { auditMs, keysMs } = keep
-    const over = [...tasks.values()].filter(task => {
-      const { record, lane } = task
-      return !lane.hasItems && isOver(record, keep, now) && !lane.isBlocking(task) && !this.#tasks.isInBatch(record)
-    })
+    const over = [...new Set(prunable(this.#tasks, keep, now))]
     const deadLetters = over.filter(({ record }) => record.status === 'dead').length
     return {
       tasks: over.length - deadLetters,

@@ -20,7 +20,7 @@ import { tasksIfDead } from '../rules/if-dead.js'
 import { markStopped } from '../rules/runs/mark-stopped.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
 import { judgeGates } from '../verbs/budgets.js'
-import { isOver } from './prune.js'
+import { prunable } from './prune.js'
 import { recordStep } from './steps.js'
 import { type MemoryTask, standingOf } from './task.js'
 import type { MemoryTasks } from './tasks.js'
@@ -119,11 +119,8 @@ export class MemoryVerbs implements StoreVerbs {
     const { tasks, lanes, runs, groups, costs, keys, unique, audit } = this.#tasks
     const now = this.#tasks.now()
     let left = limit
-    for (const task of tasks.values()) {
+    for (const { record } of prunable(this.#tasks, keep, now)) {
       if (left === 0) break
-      const { record, lane } = task
-      if (lane.hasItems || !isOver(record, keep, now) || lane.isBlocking(task)) continue
-      if (this.#tasks.isInBatch(record)) continue
       this.#tasks.forget(record.id)
       left--
     }

@@ -279,6 +279,7 @@ const VERBS: Readonly<Record<string, Prepare>> = {
 /** These look at every lane, and at nothing else of which there is much. */
 const LANE_VERBS: Readonly<Record<string, Prepare>> = {
   stats: () => () => ask('stats', [MAX_ROWS / 2, null]),
+  'prune of tasks of which there are too many': () => () => store.prune({ counts: { succeeded: 10, dead: 10 } }, BATCH),
   heartbeat: async () => {
     await claim(['a', 'keyed'])
     return () => store.heartbeat({ worker: 'w', leaseMs: 60_000 })

@@ -2,6 +2,7 @@ import type { Beat, Claim, ClaimRequest, Heartbeat, Settled, Settlement } from '
 import type { StepRecording } from '../contract/step.js'
 import type { Retention } from '../contract/store.js'
 import type { Enqueued, NewTask } from '../contract/task.js'
+import { ENDED_STATUSES, keptMs } from '../rules/retention.js'
 import type { StoreVerbs } from '../verbs/base-store.js'
 import type { Claims } from './claim.js'
 import { type Database, int4, LONG, wholeMs } from './database.js'
@@ -68,9 +69,12 @@ export class PostgresVerbs implements StoreVerbs {
   async prune(keep: Retention, limit: number): Promise<number> {
     const gone = await this.#pruneRuns(keep, limit)
     const { database } = this.#parts
-    const { endedMs, deadMs, keysMs, auditMs } = keep
-    const ages = [endedMs, deadMs, keysMs, auditMs].map(age => (age === undefined ? null : wholeMs(age)))
-    return gone + Number(await database.call('prune', [...ages, int4(limit - gone), database.at], LONG))
+    const { counts, keysMs, auditMs } = keep
+    const age = (ms: number | undefined) => (ms === undefined ? null : wholeMs(ms))
+    const ages = ENDED_STATUSES.map(status => age(keptMs(keep, status)))
+    const most = counts === undefined ? null : ENDED_STATUSES.map(status => counts[status] ?? null)
+    const values = [ages, most, age(keysMs), age(auditMs), int4(limit - gone), database.at]
+    return gone + Number(await database.call('prune', values, LONG))
   }
 
   /** Forgets runs that ended long enough ago. Returns how many items and runs it deleted. */

@@ -12,6 +12,7 @@ import type { OnceOptions, Retention } from '../contract/store.js'
 import type { Cost, NewTask, TaskStatus } from '../contract/task.js'
 import { checkUnique } from './check-unique.js'
 import { checkJsonObject } from './json-object.js'
+import { checkCounts } from './retention.js'
 
 /**
  * Checks of the arguments of a store's verbs. Every store makes them before it does anything, so an argument that one of
@@ -236,8 +237,9 @@ export function checkPage({ limit }: PageRequest): void {
   checkLimit(limit)
 }
 
-export function checkRetention(keep: Retention): void {
-  for (const [option, ms] of Object.entries(keep)) checkNumber(option, ms, Number.MAX_VALUE)
+export function checkRetention({ counts, ...ages }: Retention): void {
+  for (const [option, ms] of Object.entries(ages)) checkNumber(option, ms, Number.MAX_VALUE)
+  checkCounts(counts)
 }
 
 /** A reason is repeated wherever its act is shown. */

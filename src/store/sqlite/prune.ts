@@ -1,6 +1,7 @@
 import type { Retention } from '../contract/store.js'
 import { HOUR_MS, hourOf } from '../rules/groups/trend.js'
 import { COOLED_MS, LANES_AT_ONCE, laneWindow } from '../rules/idle-lanes.js'
+import { ENDED_STATUSES, keptMs, surplus } from '../rules/retention.js'
 import { isAtRest } from '../rules/shared-limit.js'
 import { State, type StateNumber, statusOf } from '../rules/task-state.js'
 import { LaneBook } from './lane-book.js'
@@ -9,14 +10,15 @@ import type { Statements } from './statements.js'
 
 /** Deletes ended work that is older than its retention, up to a limit. Returns how much. Within a transaction. */
 export function prune(statements: Statements, keep: Retention, limit: number, now: number): number {
-  const { endedMs, deadMs, keysMs, auditMs } = keep
+  const { deadMs, keysMs, auditMs } = keep
   const book = new LaneBook(statements)
   let left = limit
-  for (const state of [State.succeeded, State.skipped, State.cancelled]) {
-    if (endedMs !== undefined) left -= pruneTasks(statements, book, state, now - endedMs, left, now)
+  for (const status of ENDED_STATUSES) {
+    const ms = keptMs(keep, status)
+    if (ms !== undefined) left -= pruneTasks(statements, book, State[status], now - ms, left, now)
   }
-  if (deadMs !== undefined) left -= pruneTasks(statements, book, State.dead, now - deadMs, left, now)
   book.write()
+  left -= pruneSurplus(statements, keep, left, now)
   pruneGroups(statements, deadMs, now)
   statements.forgetUnique.run(now)
   pruneLanes(statements, now)
@@ -24,6 +26,21 @@ export function prune(statements: Statements, keep: Retention, limit: number, no
   if (auditMs !== undefined) statements.forgetCosts.run(hourOf(now - auditMs))
   if (keysMs !== undefined) left -= statements.forgetKeys.run(now - keysMs, left).changes
   if (auditMs !== undefined) left -= statements.forgetAudit.run(now - auditMs, left).changes
+  return limit - left
+}
+
+/** Deletes the oldest tasks of which there are too many. */
+function pruneSurplus(statements: Statements, keep: Retention, limit: number, now: number): number {
+  const totals = keep.counts === undefined ? undefined : statements.endedTotals.get()
+  if (totals === undefined) return 0
+  const book = new LaneBook(statements)
+  let left = limit
+  for (const status of ENDED_STATUSES) {
+    const surplusTasks = Math.min(left, surplus(keep, status, totals[status] ?? 0))
+    if (surplusTasks > 0)
+      left -= pruneTasks(statements, book, State[status], Number.MAX_SAFE_INTEGER, surplusTasks, now)
+  }
+  book.write()
   return limit - left
 }
 

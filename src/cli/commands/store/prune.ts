@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
+import { toRetention } from '../../../engine/internal.js'
 import { pruneStore } from '../../../operate/index.js'
-import { formatDuration } from '../../../policy/index.js'
 import type { Prunable } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
@@ -9,22 +9,19 @@ import { writeResult } from '../../terminal/output.js'
 import { withProgress } from '../../terminal/progress.js'
 import { askFirst } from '../shared/ask-first.js'
 import { withStore } from '../shared/open-store.js'
-import { type CommonOptions, duration, withCommonOptions } from '../shared/options.js'
+import { type CommonOptions, withCommonOptions } from '../shared/options.js'
+import { type RetentionFlags, retentionOf, retentionText, withRetentionOptions } from '../shared/retention.js'
 
-interface PruneCommandOptions extends CommonOptions {
-  readonly keep?: number
-  readonly keepDead?: number
+interface PruneCommandOptions extends CommonOptions, RetentionFlags {
   readonly dryRun?: boolean
   readonly yes?: boolean
 }
 
 /** Adds `redrive prune`. */
 export function addPrune(program: Command, context: CommandContext): void {
-  const prune = program
-    .command('prune')
-    .description('Delete ended work that is older than you want to keep it')
-    .option('--keep <duration>', 'Delete ended work after this time, except dead letters', duration(0))
-    .option('--keep-dead <duration>', 'Delete dead letters after this time', duration(0))
+  const prune = withRetentionOptions(
+    program.command('prune').description('Delete ended work that is older than you want to keep it'),
+  )
     .option('--dry-run', 'Count what would be deleted, and delete nothing')
     .option('-y, --yes', 'Skip the confirmation prompt')
     .action(async (options: PruneCommandOptions) => context.end(await pruneAll(context, options)))
@@ -36,22 +33,23 @@ history, idempotency keys whose work is done, and audit records. Items go with
 their run. The id of a deleted task is free again. A worker that is given the
 same flags does this by itself. Ctrl-C stops it after the current batch.
 
+--keep-count counts the tasks of all kinds together, without items of runs, and
+deletes the oldest.
+
 Examples:
   redrive prune --keep 30d --dry-run
-  redrive prune --keep 30d --keep-dead 90d --yes`,
+  redrive prune --keep 30d --keep-dead 90d --yes
+  redrive prune --keep-succeeded 1d --keep-count succeeded=100000 --yes`,
   )
 }
 
 function pruneAll(context: CommandContext, options: PruneCommandOptions): Promise<ExitCode> {
   const { console, environment } = context
-  const { keep, keepDead, output } = options
-  if (keep === undefined && keepDead === undefined) {
+  const { output } = options
+  const kept = retentionOf(options)
+  if (kept === undefined)
     throw new UsageError('Nothing to delete was named. Pass --keep, --keep-dead or both, such as --keep 30d.')
-  }
-  const retention = {
-    ...(keep !== undefined && { endedMs: keep, keysMs: keep, auditMs: keep }),
-    ...(keepDead !== undefined && { deadMs: keepDead }),
-  }
+  const retention = toRetention(kept)
   return withStore(options, environment, async store => {
     if (options.dryRun) {
       const prunable = await store.prunable(retention)
@@ -60,10 +58,7 @@ function pruneAll(context: CommandContext, options: PruneCommandOptions): Promis
       return ExitCode.done
     }
     if (!options.yes) {
-      const what = [
-        ...(keep === undefined ? [] : [`work that ended more than ${formatDuration(keep)} ago`]),
-        ...(keepDead === undefined ? [] : [`dead letters older than ${formatDuration(keepDead)}`]),
-      ].join(' and ')
+      const what = retentionText(options)
       await askFirst(environment, {
         question: `Delete ${what} for good?`,
         effect: `This would delete ${what} for good.`,

@@ -26,19 +26,18 @@ import {
   wholeNumber,
   withCommonOptions,
 } from '../shared/options.js'
+import { type RetentionFlags, retentionOf, withRetentionOptions } from '../shared/retention.js'
 import { waitingTexts } from '../task/waiting-text.js'
 import { addWorkerList } from './list.js'
 import { loadWork, type Work, type WorkChoice } from './load-work.js'
 
-interface WorkerCommandOptions extends CommonOptions, MetricsOptions, WorkChoice {
+interface WorkerCommandOptions extends CommonOptions, MetricsOptions, RetentionFlags, WorkChoice {
   readonly concurrency: number
   readonly reserve?: Readonly<Record<string, number>>
   readonly category?: readonly string[]
   readonly lease?: number
   readonly grace?: number
   readonly release?: string
-  readonly keep?: number
-  readonly keepDead?: number
   readonly untilEmpty?: boolean
   readonly drain?: boolean
   readonly deadline?: number
@@ -80,8 +79,6 @@ export function addWorker(program: Command, context: CommandContext): void {
     )
     .option('--grace <duration>', 'Time that running tasks have to end when it stops (default: 10s)', duration(0))
     .option('--release <version>', 'Version of your application, for the record of each attempt', nonEmpty)
-    .option('--keep <duration>', 'Delete ended work after this time, except dead letters (default: never)', duration(0))
-    .option('--keep-dead <duration>', 'Delete dead letters after this time (default: never)', duration(0))
     .option('--until-empty', 'Stop when no task is waiting or running')
     .addOption(new Option('--drain', 'Run what is due, then stop').conflicts('untilEmpty'))
     .option('--deadline <duration>', 'With --drain: stop claiming after this time', duration(1))
@@ -89,6 +86,7 @@ export function addWorker(program: Command, context: CommandContext): void {
     .option('--verbose', 'Log every attempt, not only dead letters')
     .action(async (file: string, options: WorkerCommandOptions) => context.end(await runWorker(context, file, options)))
   addWorkerList(worker, context)
+  withRetentionOptions(worker, ' (default: never)')
   withCommonOptions(withMetricsOptions(worker)).addHelpText(
     'after',
     `
@@ -118,7 +116,8 @@ on the items of all runs, and reads no sources.
 
 Ended work is tasks that succeeded, were skipped or were cancelled, with their
 history, idempotency keys whose work is done, and audit records. The id of a
-deleted task is free again.
+deleted task is free again. --keep-count counts the tasks of all kinds together,
+without items of runs.
 
 With 'notify' in the configuration of the project, it sends messages to Slack or
 to a webhook when work fails in a new way or waits for too long, a failure
@@ -146,7 +145,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const store = await openStore(options, environment, { mayCreate: true })
   const tally = new Tally()
   const logger = consoleLogger(console, { from: options.verbose ? 'debug' : 'error' })
-  const { concurrency, category: categories, lease, grace, keep, keepDead } = options
+  const { concurrency, category: categories, lease, grace } = options
   const release = options.release ?? releaseOf(resolve(environment.cwd, file), environment.env)
   const metrics = await openMetrics(options, context, 'redrive-worker', registry => metricsOf(store, registry)).catch(
     error => store.close().then(() => Promise.reject(error)),
@@ -154,7 +153,6 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
   const deaths = new FewDeaths(logTo(logger), text => logger.error({ at: new Date().toISOString() }, text))
   const log = options.verbose ? logTo(logger) : deaths.sink
   const sink = fanOut(log, event => tally.add(event), ...(metrics === undefined ? [] : [metrics.sink]))
-  const retention = { ended: keep, keys: keep, audit: keep, dead: keepDead }
   const onOutage = (outage: Outage) =>
     console.say(outage.isOver ? 'The store answers again.' : `${errorText(outage.failure)} The worker keeps trying.`)
   const worker = new Worker(store, {
@@ -165,7 +163,7 @@ async function runWorker(context: CommandContext, file: string, options: WorkerC
     release,
     lease,
     grace,
-    retention,
+    retention: retentionOf(options),
     sink,
     onOutage,
   })

@@ -102,6 +102,49 @@ BEGIN
 END
 $$;
 
+-- Deletes the oldest tasks that ended in a state, up to `up_to`, while there are more than `most`. `total` counts all of them but
+-- items. Returns how many were listed.
+CREATE OR REPLACE FUNCTION redrive.prune_oldest(of_state int, total bigint, most bigint, up_to int, now_ms bigint) RETURNS int
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF up_to > 0 AND total > most THEN
+    RETURN redrive.prune_ended(of_state::smallint, now_ms, least(up_to, total - most)::int);
+  END IF;
+  RETURN 0;
+END
+$$;
+
+-- Deletes tasks of which there are more than are to be kept. The caller has locked out everybody else who prunes, since two
+-- that count the same tasks would delete twice as many.
+CREATE OR REPLACE FUNCTION redrive.prune_surplus(
+  succeeded_most bigint, skipped_most bigint, cancelled_most bigint, dead_most bigint, up_to int, now_ms bigint
+) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  total record;
+  gone int := 0;
+BEGIN
+  SELECT coalesce(sum(succeeded), 0)::bigint AS succeeded, coalesce(sum(skipped), 0)::bigint AS skipped,
+    coalesce(sum(cancelled), 0)::bigint AS cancelled, coalesce(sum(dead), 0)::bigint AS dead
+  INTO total FROM redrive.tally WHERE lane < redrive.first_run_lane();
+  gone := gone + redrive.prune_oldest(redrive.state_succeeded(), total.succeeded, succeeded_most, up_to - gone, now_ms);
+  gone := gone + redrive.prune_oldest(redrive.state_skipped(), total.skipped, skipped_most, up_to - gone, now_ms);
+  gone := gone + redrive.prune_oldest(redrive.state_cancelled(), total.cancelled, cancelled_most, up_to - gone, now_ms);
+  gone := gone + redrive.prune_oldest(redrive.state_dead(), total.dead, dead_most, up_to - gone, now_ms);
+  RETURN gone;
+END
+$$;
+
+-- Lets others prune at the same time, or nobody, until the transaction ends.
+CREATE OR REPLACE FUNCTION redrive.lock_prune(is_alone boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF is_alone THEN
+    PERFORM pg_advisory_xact_lock('redrive.ended'::regclass::oid::int, 0);
+  ELSE
+    PERFORM pg_advisory_xact_lock_shared('redrive.ended'::regclass::oid::int, 0);
+  END IF;
+END
+$$;
+
 -- Whether a lane with a key is idle: src/store/rules/idle-lanes.ts tells what that means.
 CREATE OR REPLACE FUNCTION redrive.is_idle_lane(this redrive.lane, now_ms bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -163,20 +206,26 @@ BEGIN
 END
 $$;
 
--- Deletes up to `up_to` tasks, keys and audit records in all that have been over for long enough. Returns how many.
+-- Deletes up to `up_to` tasks, keys and audit records in all that have been over for long enough, and tasks of which there are
+-- more than are to be kept. Returns how many. `ages` and `most` are those of tasks that succeeded, were skipped, were cancelled and
+-- are dead.
 CREATE OR REPLACE FUNCTION redrive.prune(
-  ended_ms bigint, dead_ms bigint, keys_ms bigint, audit_ms bigint, up_to int, at bigint
+  ages bigint[], most bigint[], keys_ms bigint, audit_ms bigint, up_to int, at bigint
 ) RETURNS int LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   now_ms bigint := redrive.now_ms(at);
   gone int := 0;
   count int;
 BEGIN
-  gone := gone + redrive.prune_ended(redrive.state_succeeded()::smallint, now_ms - ended_ms, up_to - gone);
-  gone := gone + redrive.prune_ended(redrive.state_skipped()::smallint, now_ms - ended_ms, up_to - gone);
-  gone := gone + redrive.prune_ended(redrive.state_cancelled()::smallint, now_ms - ended_ms, up_to - gone);
-  gone := gone + redrive.prune_ended(redrive.state_dead()::smallint, now_ms - dead_ms, up_to - gone);
-  PERFORM redrive.prune_groups(now_ms - dead_ms);
+  PERFORM redrive.lock_prune(most IS NOT NULL);
+  gone := gone + redrive.prune_ended(redrive.state_succeeded()::smallint, now_ms - ages[1], up_to - gone);
+  gone := gone + redrive.prune_ended(redrive.state_skipped()::smallint, now_ms - ages[2], up_to - gone);
+  gone := gone + redrive.prune_ended(redrive.state_cancelled()::smallint, now_ms - ages[3], up_to - gone);
+  gone := gone + redrive.prune_ended(redrive.state_dead()::smallint, now_ms - ages[4], up_to - gone);
+  IF most IS NOT NULL THEN
+    gone := gone + redrive.prune_surplus(most[1], most[2], most[3], most[4], up_to - gone, now_ms);
+  END IF;
+  PERFORM redrive.prune_groups(now_ms - ages[4]);
   PERFORM redrive.prune_lanes(now_ms);
   PERFORM redrive.prune_quotas(now_ms);
   DELETE FROM redrive.cost_tally WHERE hour < redrive.hour_of(now_ms - audit_ms);

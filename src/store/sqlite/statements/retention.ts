@@ -1,3 +1,4 @@
+import type { EndedStatus } from '../../contract/store.js'
 import { FIRST_RUN_LANE } from '../../rules/runs/items.js'
 import type { Preparer } from '../driver.js'
 
@@ -24,6 +25,10 @@ export function retentionStatements(db: Preparer) {
       WHERE state = ? AND state > 3 AND lane < ${FIRST_RUN_LANE} AND changed_at <= ? AND ${IS_PRUNABLE}
       ORDER BY changed_at
       LIMIT ? + 0`),
+    /** How many tasks have ended in each status, without items. */
+    endedTotals: db.prepare<[], Record<EndedStatus, number | null>>(/* sql */ `
+      SELECT sum(succeeded) AS succeeded, sum(skipped) AS skipped, sum(cancelled) AS cancelled, sum(dead) AS dead
+      FROM lane WHERE id < ${FIRST_RUN_LANE}`),
     forgetTask: db.prepare(/* sql */ `DELETE FROM task WHERE seq = ?`),
     forgetLedger: db.prepare(/* sql */ `DELETE FROM ledger WHERE task = ?`),
     laneRange: db
