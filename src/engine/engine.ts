@@ -204,10 +204,10 @@ export class Engine {
     const beat = { worker: this.name, leaseMs: this.#leaseMs, ...report }
     this.#pulse = new Pulse(store, () => ({ ...beat, ...this.#report() }), this.#leaseMs, clock, {
       onBeat: heartbeat => this.#onBeat(heartbeat),
-      onLeaseLost: () => {
+      onLeaseLost: wasBlocked => {
         this.#news.leaseLost(this.#attempts.size)
         this.#flow.release()
-        for (const attempt of this.#attempts) attempt.callOff(new LeaseLostError(this.name))
+        for (const attempt of this.#attempts) attempt.callOff(new LeaseLostError(this.name, wasBlocked))
       },
       onMissed: failure => this.#outages.began(failure),
       onRecovered: () => this.#outages.ended(),

@@ -33,10 +33,15 @@ export class LeaseLostError extends RedriveError {
     LeaseLostError.prototype.name = 'LeaseLostError'
   }
 
-  constructor(worker: string) {
+  constructor(
+    worker: string,
+    /** Whether the worker could not send one because its event loop was blocked, or its process suspended. */
+    readonly wasBlocked = false,
+  ) {
+    const cause = wasBlocked ? ', since its process was blocked or suspended' : ''
     super(
       'lease_lost',
-      `The worker '${worker}' sent no heartbeat within its lease: another worker may be running the task by now.`,
+      `The worker '${worker}' sent no heartbeat within its lease${cause}: another worker may be running the task by now.`,
     )
   }
 }

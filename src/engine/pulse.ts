@@ -9,8 +9,11 @@ const BEATS_PER_LEASE = 3
 export interface PulseListener {
   /** The store took a beat. */
   onBeat(heartbeat: Heartbeat): void
-  /** No beat was taken for a whole lease: other workers may have the tasks by now. */
-  onLeaseLost(): void
+  /**
+   * No beat was taken for a whole lease: other workers may have the tasks by now. `wasBlocked` tells that none was sent, since
+   * this process was blocked or suspended, and that the store had taken all that were sent before.
+   */
+  onLeaseLost(wasBlocked: boolean): void
   /** The store did not take a beat, and may take the next. */
   onMissed(failure: unknown): void
   /** The store takes beats again. */
@@ -32,6 +35,8 @@ export class Pulse implements Sleeper {
   #isBeating = false
   /** When the beat or claim was sent that the store last renewed the lease with. */
   #renewedAt: number | undefined
+  /** When it is time for the next beat. */
+  #dueAt = Infinity
 
   /** `beat` is asked for each beat, since the report of a worker may change. */
   constructor(
@@ -64,7 +69,9 @@ export class Pulse implements Sleeper {
 
   /** Sends a beat now and then, until it is stopped. */
   start(): void {
-    if (!this.#isStopped) this.#timer = this.#clock.setTimer(this, this.#leaseMs / BEATS_PER_LEASE)
+    if (this.#isStopped) return
+    this.#dueAt = this.#clock.monotonic() + this.#beatMs
+    this.#timer = this.#clock.setTimer(this, this.#beatMs)
   }
 
   stop(): void {
@@ -89,8 +96,15 @@ export class Pulse implements Sleeper {
       })
   }
 
+  get #beatMs(): number {
+    return this.#leaseMs / BEATS_PER_LEASE
+  }
+
   #look(now: number): void {
-    if (this.#renewedAt !== undefined && now - this.#renewedAt >= this.#leaseMs) this.#listener.onLeaseLost()
+    if (this.#renewedAt === undefined || now - this.#renewedAt < this.#leaseMs) return
+    // A lease has three beats. Where the store had taken all that were sent, even if the answer to the last has not been read
+    // yet, the lease is over because the next came late by one beat at least.
+    this.#listener.onLeaseLost(now - this.#dueAt >= this.#beatMs && !this.#isMissing)
   }
 
   #recovered(): void {

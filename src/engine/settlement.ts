@@ -2,7 +2,7 @@ import type { End, Failed } from '../attempt/index.js'
 import type { KindCodec } from '../codec/internal.js'
 import { fingerprint, isBug, type PatternRules } from '../fingerprint/internal.js'
 import { advance, type History } from '../policy/index.js'
-import type { AttemptEntry, Outcome } from '../store/internal.js'
+import { type AttemptEntry, lostGroup, type Outcome } from '../store/internal.js'
 import { failureText } from '../telemetry/index.js'
 import { areStacksFrequent, failureStack } from '../telemetry/internal.js'
 import { LeaseLostError, TaskCancelledError } from './errors.js'
@@ -30,8 +30,10 @@ export function outcomeOf(end: End): Outcome {
       return { type: 'dead', reason: end.reason }
     case 'stopped':
       if (end.reason instanceof TaskCancelledError) return { type: 'cancelled' }
-      // It ran for a while, so it is on record, though it costs nothing.
-      return end.reason instanceof LeaseLostError ? { type: 'later', delayMs: 0 } : { type: 'released' }
+      if (!(end.reason instanceof LeaseLostError)) return { type: 'released' }
+      // A task that blocks its worker each time must not do so for ever. If the store was away, the task is not to blame: it
+      // ran for a while, so it is on record, though it costs nothing.
+      return end.reason.wasBlocked ? { type: 'lost' } : { type: 'later', delayMs: 0 }
   }
 }
 
@@ -67,7 +69,10 @@ export function entryOf(
     case 'refused':
       return undefined
     case 'stopped':
-      if (end.reason instanceof LeaseLostError) return { error: failureText(end.reason), ...about }
+      if (end.reason instanceof LeaseLostError) {
+        const group = end.reason.wasBlocked ? lostGroup(kind) : undefined
+        return { error: failureText(end.reason), group, ...about }
+      }
       return end.reason instanceof TaskCancelledError ? about : undefined
     case 'succeeded':
     case 'advanced':

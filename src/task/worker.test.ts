@@ -592,6 +592,72 @@ describe('a worker', () => {
     expect(reason).toMatchObject({ code: 'lease_lost' })
   })
 
+  it('gives up a task that blocks it for longer than its lease, and not the others that it runs', async () => {
+    const clock = fakeClock()
+    let blockedMs = 0
+    const blockable = {
+      ...clock,
+      now: () => clock.now() + blockedMs,
+      monotonic: () => clock.monotonic() + blockedMs,
+    }
+    const aborted = (signal: AbortSignal) =>
+      new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    let runs = 0
+    const heavy = defineTask('heavy', {
+      handler: (_: null, { signal }) => {
+        runs++
+        blockedMs += 40_000
+        return aborted(signal)
+      },
+    })
+    const long = defineTask('long', {
+      handler: (_: null, { signal }) => Promise.race([sleep(60_000, blockable), aborted(signal)]),
+    })
+    const store = new MemoryStore({ clock: blockable })
+    const queue = new TaskQueue(store)
+    const worker = new Worker(store, { tasks: [heavy, long], clock: blockable })
+    await queue.enqueue(heavy, null, { id: 'heavy' })
+    await queue.enqueue(long, null, { id: 'long' })
+    await worker.start()
+    await clock.advance('10m')
+    expect(await queue.get('heavy')).toMatchObject({
+      status: 'dead',
+      reason: 'losses_exhausted',
+      attempts: 0,
+      losses: 3,
+    })
+    expect(await queue.get('long')).toMatchObject({ status: 'succeeded' })
+    expect(runs).toBe(3)
+    const rows = await store.ledger('heavy')
+    expect(rows.map(({ outcome, attempt }) => [outcome, attempt])).toEqual(Array(3).fill(['lost', 1]))
+    await worker.stop()
+  })
+
+  it('charges nothing to a task for a lease that the store did not renew, however often', async () => {
+    const long = defineTask('long', {
+      handler: (_: null, { signal }) =>
+        Promise.race([
+          sleep(60_000, clock),
+          new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+        ]),
+    })
+    const { clock, store, queue, start } = await bench([long])
+    const { id } = await queue.enqueue(long, null)
+    await start()
+    const heartbeat = store.heartbeat
+    for (let outages = 0; outages < 5; outages++) {
+      store.heartbeat = () => Promise.reject(new Error('the store is away'))
+      await clock.advance('45s')
+      store.heartbeat = heartbeat
+      await clock.advance('1s')
+    }
+    await clock.advance('2m')
+    expect(await queue.get(id)).toMatchObject({ status: 'succeeded', losses: 0 })
+    const outcomes = (await store.ledger(id)).map(({ outcome }) => outcome)
+    expect(outcomes.length).toBeGreaterThan(4)
+    expect(new Set(outcomes.slice(0, -1))).toEqual(new Set(['later']))
+  })
+
   it('does not do work again whose result JSON cannot hold', async () => {
     let calls = 0
     const big = defineTask('big', { handler: (): unknown => BigInt(++calls) })

@@ -36,6 +36,11 @@ export function groupOf(id: string, kind = 'k'): FailureGroup {
   return { id, kind, code: 'timeout', errorName: 'Error', pattern: `${id} failed`, frames: [] }
 }
 
+/** The group of the lost attempts of a kind. */
+export function lostGroupOf(kind: string): FailureGroup {
+  return { id: `lost:${kind}`, kind, code: 'lost', errorName: '', pattern: 'the worker was lost', frames: [] }
+}
+
 export const TIMED_OUT = { class: 'retryable', code: 'timeout' } as const
 
 /** Enqueues tasks, of kind `k` by default, and returns their ids. */

@@ -12,6 +12,7 @@ import {
   LEASE_MS,
   lose,
   loseTwice,
+  lostGroupOf,
   type StoreBehaviours,
   settle,
   settleUncounted,
@@ -186,6 +187,29 @@ export const LEASES: StoreBehaviours = {
       await store.cancel([id])
     }
     assert.deepEqual(await claimIds(store, { isIdle: true }), [])
+  },
+
+  async 'an attempt that is settled as lost counts as a loss, as if its worker had died'(store) {
+    const id = await addOne(store)
+    const group = lostGroupOf('k')
+    for (let losses = 1; losses <= 2; losses++) {
+      const task = await claimOne(store, { isIdle: true })
+      await settle(store, task, { type: 'lost' }, { error: 'blocked', group })
+      const now = await store.now()
+      const expected = { status: 'waiting', attempts: 0, losses, deferrals: 0, nextAttemptAt: now } as const
+      assertFields(await get(store, id), { ...expected, group: 'lost:k', changedAt: now })
+      const undecided = await claimOne(store, { isIdle: true })
+      assertFields(undecided, { isUndecided: true, losses })
+      assert.equal(await settleUncounted(store, undecided, { type: 'retry', delayMs: 0, isBackoff: false }), 'settled')
+      const rows = await store.ledger(id)
+      assert.equal(rows.length, losses)
+      assertFields(rows.at(-1), { outcome: 'lost', attempt: 1, worker: 'w1', group: 'lost:k', delayMs: 0 })
+    }
+    assert.deepEqual(await claimIds(store, { isIdle: false }), [], 'it runs alone')
+    const cancelled = await claimOne(store, { isIdle: true })
+    await store.cancel([id])
+    await settle(store, cancelled, { type: 'lost' }, { error: 'blocked', group })
+    assertFields(await get(store, id), { status: 'cancelled', losses: 3 })
   },
 
   async 'an undecided task whose worker dies too goes back as it was, uncounted'(store, advance) {

@@ -8,7 +8,7 @@ import type {
   Settlement,
   StoreContract,
 } from '../../src/store/internal.js'
-import { assertFields, assertSame, groupOf, LEASE_MS, type StoreUnderTest, TIMED_OUT } from './harness.js'
+import { assertFields, assertSame, groupOf, LEASE_MS, lostGroupOf, type StoreUnderTest, TIMED_OUT } from './harness.js'
 import { allTasks, checkInvariants } from './invariants.js'
 import { payloadOf, StoreModel } from './model.js'
 import { type NewTaskChoice, type Operation, operations, type SettlementChoice } from './operations.js'
@@ -343,13 +343,15 @@ class ModelRun {
     if (task === undefined) return { id: 'unknown', token: 'none', outcome }
     const { id, kind, token, attempts, changedAt } = task
     // An advance always has a row, from which the invariants tell where the counters of a stage begin.
-    const isUncounted = outcome.type === 'released' || (outcome.type !== 'advanced' && !hasAttempt)
+    const hasRow = outcome.type === 'advanced' || outcome.type === 'lost'
+    const isUncounted = outcome.type === 'released' || !(hasRow || hasAttempt)
     if (isUncounted) return { id, token, outcome }
     const attempt = { attempt: attempts + 1, startedAt: changedAt, endedAt: model.now, worker: 'w1' }
-    const group = groupOf(`${kind}-${failure}`, kind)
+    const isLost = outcome.type === 'lost'
+    const group = isLost ? lostGroupOf(kind) : groupOf(`${kind}-${failure}`, kind)
     const judged = { ...TIMED_OUT, class: outcome.type === 'deferred' ? 'rate_limited' : verdict } as const
     const failed = FAILURES.has(outcome.type) && { verdict: judged, error: 'Error: x', group }
-    return { id, token, outcome, attempt: { ...attempt, ...failed } }
+    return { id, token, outcome, attempt: { ...attempt, ...(isLost ? { group } : failed) } }
   }
 }
 

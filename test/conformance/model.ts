@@ -319,7 +319,8 @@ export class StoreModel {
       return assert.deepEqual(answer, isRepeated ? advance.answer : { result: 'stale' })
     }
     const { worker } = task.run
-    this.#end(task, outcome, attempt)
+    if (outcome.type === 'lost') this.#lose(task, attempt?.notes)
+    this.#end(task, outcome.type === 'lost' ? { type: 'released' } : outcome, attempt)
     if (outcome.type !== 'advanced' || task.status === 'cancelled')
       return assert.deepEqual(answer, { result: 'settled' })
 
@@ -360,18 +361,22 @@ export class StoreModel {
     let rescued = 0
     for (const task of this.#running(({ worker }) => (this.#leases.get(worker)?.surelyUntil ?? Infinity) <= this.now)) {
       if (!task.isUndecided) {
-        task.losses++
-        task.isUndecided = true
-        task.group = `lost:${task.kind}`
-        task.ledger.push('lost')
         const told = this.#notes.get(task.run?.worker ?? '')?.[task.id]
-        task.lostNotes.push(told?.since === task.run?.startedAt ? told?.notes : undefined)
+        this.#lose(task, told?.since === task.run?.startedAt ? told?.notes : undefined)
       }
       rescued++
       this.#end(task, { type: 'released' }, undefined)
     }
     const own = this.#running(run => run.worker === worker).filter(({ isToBeCancelled }) => isToBeCancelled)
     return { cancelled: own.map(({ run }) => run?.token ?? ''), rescued }
+  }
+
+  #lose(task: ModelTask, notes: LiveNotes['notes'] | undefined): void {
+    task.losses++
+    task.isUndecided = true
+    task.group = `lost:${task.kind}`
+    task.ledger.push('lost')
+    task.lostNotes.push(notes)
   }
 
   /** Whether some lease may or may not have expired, so that it is not known whom a heartbeat rescues. */

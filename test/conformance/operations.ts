@@ -186,6 +186,7 @@ export function operations(): fc.Arbitrary<Operation[]> {
     { weight: 2, arbitrary: retry },
     { weight: 1, arbitrary: fc.constant({ type: 'dead', reason: 'attempts_exhausted' } as const) },
     { weight: 1, arbitrary: fc.constant({ type: 'released' } as const) },
+    { weight: 1, arbitrary: fc.constant({ type: 'lost' } as const) },
     { weight: 2, arbitrary: fc.constant({ type: 'succeeded', result: '1' } as const) },
     { weight: 1, arbitrary: fc.constant({ type: 'skipped', reason: 'r' } as const) },
     { weight: 1, arbitrary: fc.record({ type: fc.constant('deferred' as const), delayMs }) },

@@ -104,10 +104,12 @@ export type Outcome =
    * task that starts after the hold and ends without another one lets one more run, so the number doubles every round.
    */
   | { readonly type: 'deferred'; readonly delayMs: number }
-  /** The handler asked to be called later, or its worker had lost its lease. Nothing failed, and nothing is counted. */
+  /** The handler asked to be called later, or its worker could not renew its lease. Nothing failed, and nothing is counted. */
   | { readonly type: 'later'; readonly delayMs: number }
   | { readonly type: 'dead'; readonly reason: GiveUpReason }
   | { readonly type: 'cancelled' }
+  /** Its worker was blocked, or suspended, for a whole lease. Counts as a loss, on which the next claim decides: as if the worker had died. */
+  | { readonly type: 'lost' }
   /** Handed back uncounted, as on a shutdown. */
   | { readonly type: 'released' }
 

@@ -19,9 +19,8 @@ export class Reports {
   readonly #groups = new Map<string, object>()
 
   add(settlement: Omit<Settlement, 'token'>, place: Place): void {
-    const { group, verdict } = settlement.attempt ?? {}
-    if (group !== undefined && verdict !== undefined && !this.#groups.has(group.id))
-      this.#groups.set(group.id, groupRow(group))
+    const group = groupOf(settlement)
+    if (group !== undefined && !this.#groups.has(group.id)) this.#groups.set(group.id, groupRow(group))
     this.#outcomes.push(outcomeRow(settlement, place))
   }
 
@@ -41,7 +40,8 @@ export class Reports {
 }
 
 /** All rows have the same fields, in the same order. */
-function outcomeRow({ id, outcome, attempt }: Omit<Settlement, 'token'>, { n, round, advances }: Place): Row {
+function outcomeRow(settlement: Omit<Settlement, 'token'>, { n, round, advances }: Place): Row {
+  const { id, outcome, attempt } = settlement
   const { type } = outcome
   const isAdvance = type === 'advanced'
   return {
@@ -58,7 +58,13 @@ function outcomeRow({ id, outcome, attempt }: Omit<Settlement, 'token'>, { n, ro
     value: isAdvance ? outcome.value : undefined,
     cost: isAdvance ? costText(outcome.cost) : undefined,
     ...attemptRow(attempt),
+    failure_group: groupOf(settlement)?.id,
   }
+}
+
+/** The group of the failure that an attempt ended with. A lost one has no verdict yet. */
+function groupOf({ outcome, attempt }: Omit<Settlement, 'token'>): FailureGroup | undefined {
+  return attempt?.verdict !== undefined || outcome.type === 'lost' ? attempt?.group : undefined
 }
 
 /** A cost as its column has it. */

@@ -201,7 +201,7 @@ function isAdvance({ outcome }: Settlement): boolean {
 
 function isBackAtOnce({ outcome }: Settlement): boolean {
   const { type } = outcome
-  return type === 'released' || type === 'deferred' || ('delayMs' in outcome && outcome.delayMs <= 0)
+  return type === 'released' || type === 'lost' || type === 'deferred' || ('delayMs' in outcome && outcome.delayMs <= 0)
 }
 
 /** Whether tasks follow if these die. */
@@ -212,5 +212,5 @@ function isFollowed(settlements: readonly Settlement[]): boolean {
 /** Whether a task waits now for whoever claims it. */
 function isBack(outcome: Outcome, settled: Settled | undefined): boolean {
   if (outcome.type === 'advanced') return settled?.result === 'settled'
-  return 'delayMs' in outcome || outcome.type === 'released'
+  return 'delayMs' in outcome || outcome.type === 'released' || outcome.type === 'lost'
 }

@@ -4,7 +4,7 @@ import type { AttemptEntry, Before, By } from '../contract/ledger.js'
 import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import { type Answer, answerOf, isFirstAttempt } from './budgets/attempt-counts.js'
 import { lostGroup } from './groups/failure-group.js'
-import { acted, attempted, decided, type LedgerChange, type LostClaim, lost } from './ledger-change.js'
+import { acted, attempted, decided, type LedgerChange, type LostClaim } from './ledger-change.js'
 
 /**
  * The rules of a settlement: where a task stands after an attempt has ended, after its worker has died, and after a
@@ -94,8 +94,9 @@ export function afterSettlement(
   attempt: AttemptEntry | undefined,
   now: number,
 ): After {
-  // A task that is to be cancelled ends where it would wait again.
-  const outcome: Outcome = standing.isToBeCancelled && waitsAgain(asked) ? { type: 'cancelled' } : asked
+  // A task that is to be cancelled ends where it would wait again. A lost attempt counts all the same.
+  const isCancelled = standing.isToBeCancelled && waitsAgain(asked) && asked.type !== 'lost'
+  const outcome: Outcome = isCancelled ? { type: 'cancelled' } : asked
   // A task that is handed back has made no attempt, whatever the settlement brings.
   const entry = asked.type === 'released' ? undefined : attempt
   const isDecision = standing.isUndecided && (asked.type === 'retry' || asked.type === 'dead')
@@ -137,6 +138,8 @@ export function afterSettlement(
       if (outcome.isBackoff) after.previousDelayMs = Math.round(outcome.delayMs)
       after.isRetry = !isDecision
       return waiting(after, now, outcome.delayMs)
+    case 'lost':
+      return afterLostAttempt(standing, attempt, now)
     case 'released':
       // A loss that nobody has decided on stays undecided.
       after.isUndecided = standing.isUndecided
@@ -151,12 +154,19 @@ function attemptsAfter({ attempts }: Standing, counted: AttemptEntry | undefined
 
 /** After the death of the worker that ran the task. It costs no attempt. Somebody has yet to decide what follows. */
 export function afterLoss(standing: Standing, claim: LostClaim & { readonly kind: string }, now: number): After {
-  const released = afterSettlement(standing, { type: 'released' }, undefined, now)
   // A task that was claimed for a decision had not been started, so nothing was lost.
-  if (standing.isUndecided) return released
+  if (standing.isUndecided) return afterSettlement(standing, { type: 'released' }, undefined, now)
+  const { kind, ...held } = claim
+  const attempt = { attempt: standing.attempts + 1, ...held, endedAt: now, group: lostGroup(kind) }
+  return afterLostAttempt(standing, attempt, now)
+}
+
+/** After an attempt that was lost, with its worker or to it. */
+function afterLostAttempt(standing: Standing, attempt: AttemptEntry | undefined, now: number): After {
+  const released = afterSettlement(standing, { type: 'released' }, undefined, now)
   const losses = standing.losses + 1
-  const ledger = lost(standing.attempts + 1, claim, now)
-  return { ...released, losses, isUndecided: released.status === 'waiting', ledger, failed: lostGroup(claim.kind) }
+  const ledger = attempted({ type: 'lost' }, attempt)
+  return { ...released, losses, isUndecided: released.status === 'waiting', ledger, failed: attempt?.group }
 }
 
 /**
@@ -204,7 +214,7 @@ export function afterDiscard(standing: Standing, by: Required<By>, now: number):
 
 /** Whether the task waits again after an outcome, or may. */
 export function waitsAgain({ type }: Outcome): boolean {
-  return type === 'retry' || type === 'deferred' || type === 'later' || type === 'released' || type === 'advanced'
+  return !(type === 'succeeded' || type === 'skipped' || type === 'dead' || type === 'cancelled')
 }
 
 /** Whether a waiting task is to run alone in its worker. */

@@ -58,12 +58,6 @@ export function attempted(outcome: Outcome, entry: AttemptEntry | undefined): Le
 /** The claim of a worker that died: who had the task, since when, and what the worker had reported. */
 export type LostClaim = Pick<LedgerRow, 'worker' | 'startedAt' | 'release' | 'notes'>
 
-/** Appends an attempt that died with its worker. */
-export function lost(attempt: number, claim: LostClaim, endedAt: number): LedgerChange {
-  const row = { attempt, ...claim, endedAt, delayMs: undefined, reason: undefined }
-  return { type: 'append', row: { outcome: 'lost', ...row } }
-}
-
 /** Completes the `lost` row with the decision on it. */
 export function decided(outcome: Outcome, entry: AttemptEntry | undefined): LedgerChange {
   const { verdict, error, random, policy } = entry ?? {}

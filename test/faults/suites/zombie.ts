@@ -84,7 +84,7 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
       expect(await scene.effects()).toEqual(new Map([[id, 2]]))
     })
 
-    it('hands its task back, uncounted, when nobody has asked for it, and does it again', async () => {
+    it('hands its task back as lost when nobody has asked for it, and does it again', async () => {
       const { id, zombie } = await frozenWithTask()
       await sleep(2 * LEASE_MS)
       touch('go')
@@ -93,10 +93,11 @@ export function zombieFaults(openScene: () => Promise<Scene>, dice: Dice): void 
       expect(await zombie.stop()).toMatchObject({ stale: 0 })
       expect(told()).toEqual([
         [1, 'lease_lost', '', ''],
-        [1, '', '', ''],
+        [2, '', '', ''],
       ])
-      expect(await scene.effects()).toEqual(new Map([[id, 2]]))
-      expect(await outcomes(id)).toEqual(['later', 'succeeded'])
+      // One under the key that both attempts share, and one under the key of each.
+      expect(await scene.effects()).toEqual(new Map([[id, 3]]))
+      expect(await outcomes(id)).toEqual(['lost', 'succeeded'])
     })
   })
 

@@ -51,7 +51,7 @@ export function answerOf({ type }: Outcome, attempt: AttemptEntry | undefined): 
 
 /** Whether an attempt is a first one that has come to an end. Asked to wait, it comes again with the same number. */
 export function isFirstAttempt({ type }: Outcome, attempt: AttemptEntry | undefined): boolean {
-  return attempt?.attempt === 1 && type !== 'deferred' && type !== 'later' && type !== 'released'
+  return attempt?.attempt === 1 && type !== 'deferred' && type !== 'later' && type !== 'lost' && type !== 'released'
 }
 
 /** The counts after tasks have ended. Without an open gate, an end that tells nothing changes nothing. */
