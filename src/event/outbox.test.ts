@@ -173,6 +173,50 @@ describe.each([
     await expect.poll(bodies).toEqual([9, 1, 2, 3])
   })
 
+  it('with a unique key stands in for one that is not published yet, at the end of its lane', async () => {
+    const unique = { key: 'price-7', while: 'unfinished', conflict: 'replace' } as const
+    const scene = await open()
+    await scene.place(1, event(1, { key: 'a', unique }), event(2, { key: 'a' }), event(3, { key: 'b', unique }))
+    await scene.place(2, event(4, { key: 'a', unique }))
+    await expect(scene.place(2, event(5, { key: 'a', unique }))).rejects.toThrow()
+    await scene.relay().start()
+    await expect.poll(() => idle(scene)).toBe(true)
+    expect(bodies()).toEqual([2, 4])
+    expect(await scene.store.count({})).toMatchObject({ succeeded: 2, cancelled: 2 })
+    await scene.place(3, event(6, { key: 'a', unique }))
+    await expect.poll(bodies).toEqual([2, 4, 6])
+  })
+
+  it('with a unique key is left out while another one waits, and waits for one that is being published', async () => {
+    const once = { key: 'stale', while: 'unfinished', conflict: 'keep' } as const
+    const latest = { key: 'price-7', while: 'unfinished', conflict: 'after' } as const
+    const scene = await open()
+    await scene.place(1, event(1, { unique: once }), event(2, { unique: once }), event(3, { key: 'a', unique: latest }))
+    let letGo = () => {}
+    const held = new Promise<void>(resolve => (letGo = resolve))
+    let isPublishing = false
+    fault = ({ body }) => {
+      if (body !== '{"order":3}') return
+      isPublishing = true
+      return held
+    }
+    await scene.relay().start()
+    await expect.poll(() => isPublishing).toBe(true)
+    await scene.place(2, event(4, { key: 'a', unique: latest }))
+    await scene.place(3, event(5, { key: 'a', unique: latest }))
+    letGo()
+    await expect.poll(() => idle(scene)).toBe(true)
+    expect(bodies().filter(n => n < 3)).toEqual([1])
+    expect(bodies().filter(n => n >= 3)).toEqual([3, 5])
+  })
+
+  it('cannot be postponed', async () => {
+    const unique = { key: 'a', while: 'waiting', conflict: 'postpone', maxWait: '1s' } as const
+    const scene = await open()
+    await expect(scene.place(1, event(1, { unique }))).rejects.toThrow("'unique.conflict' cannot be 'postpone'")
+    expect(await scene.orders()).toBe(0)
+  })
+
   it('that has no key holds nothing up', async () => {
     fault = ({ body }) => {
       if (body === '{"order":1}') throw new Error('down')

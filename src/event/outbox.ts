@@ -3,7 +3,8 @@ import { type Bus, BusClosedError, type NewMessage } from '../bus/index.js'
 import { extendPolicy, OptionError, type PolicyInput, policies, RetryableError } from '../policy/index.js'
 import type { NewTask, Store } from '../store/index.js'
 import { contractOf } from '../store/internal.js'
-import { defineTask, type TaskContext, Worker, type WorkerOptions } from '../task/index.js'
+import { defineTask, type EnqueueOptions, type TaskContext, Worker, type WorkerOptions } from '../task/index.js'
+import { toUniqueKey } from '../task/internal.js'
 
 /** An event to publish once its transaction is committed. @inline */
 export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
@@ -13,6 +14,11 @@ export interface OutboxEvent extends Omit<NewMessage, 'id' | 'body'> {
    * Events with the same key are published in the order in which they were committed. Without one, there is no order.
    */
   readonly key?: string | undefined
+  /**
+   * A key that at most one event has which is not published yet. Another one is left out (`keep`), or stands in for it, at the
+   * end of its lane (`replace`, and `after`, which does not interrupt a publish).
+   */
+  readonly unique?: EnqueueOptions['unique']
   /** The body of the event, usually JSON text. */
   readonly body: string
 }
@@ -33,6 +39,9 @@ export interface RelayOptions extends Omit<WorkerOptions, 'tasks' | 'categories'
 
 /** The category of events with a key, whose lanes are ordered. Events without a key have no order. */
 const ORDERED = 'ordered'
+
+const NOT_POSTPONED =
+  "An event is published as soon as it can be, so 'unique.conflict' cannot be 'postpone'. Use keep, replace or after."
 
 /** A waiting event blocks those after it in its lane. Still, never give up: an event given up would never arrive. */
 const UNTIL_PUBLISHED = /* @__PURE__ */ extendPolicy(policies.task, {
@@ -73,12 +82,14 @@ export class Outbox<Tx, Added> {
   /**
    * Writes an event within the caller's own transaction. Returns the result of `enqueueIn`: on PostgreSQL, a promise.
    */
-  publish(tx: Tx, { key = '', ...message }: OutboxEvent): Added {
+  publish(tx: Tx, { key = '', unique, ...message }: OutboxEvent): Added {
+    if (unique?.conflict === 'postpone') throw new OptionError('unique.conflict', NOT_POSTPONED)
     // Let the store generate the task's id, which keeps the order of events within one millisecond.
     const category = key === '' ? '' : ORDERED
     const payload = JSON.stringify(message)
     const traceparent = activeTraceparent()
-    return this.#store.enqueueIn(tx, [{ kind: this.#kind, category, key, payload, traceparent }])
+    const task = { kind: this.#kind, category, key, payload, traceparent }
+    return this.#store.enqueueIn(tx, [unique === undefined ? task : { ...task, unique: toUniqueKey(unique) }])
   }
 
   /**
@@ -87,7 +98,7 @@ export class Outbox<Tx, Added> {
   relay(bus: Pick<Bus, 'publish'>, { policy = {}, ...options }: RelayOptions = {}): Relay {
     const publish = defineTask(this.#kind, {
       policy: extendPolicy(UNTIL_PUBLISHED, policy),
-      handler: (event: Omit<OutboxEvent, 'key'>, { id }: TaskContext) => publishOn(bus, { id, ...event }),
+      handler: (event: Omit<OutboxEvent, 'key' | 'unique'>, { id }: TaskContext) => publishOn(bus, { id, ...event }),
     })
     return new Relay(this.#store, this.#kind, new Worker(this.#store, { ...options, tasks: [publish] }))
   }
