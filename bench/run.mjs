@@ -24,6 +24,7 @@ const SUITES = [
   'budgets',
   'schedules',
   'steps',
+  'together',
   'worker-heap',
   'latency',
   'postgres',

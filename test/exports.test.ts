@@ -32,7 +32,7 @@ const EXPORTS: Readonly<Record<string, string>> = {
     Preset presetNamed presets`,
   'redrive/task': `
     BatchEnd BatchEndedError BatchItem BatchItems Codec CodecError DeadLetter Death DeclaredTask DrainResult
-    EnqueueOptions EnqueuedBatch Later LeaseLostError Outage PayloadError ResultError Skip StandardSchema
+    EnqueueOptions EnqueuedBatch JointContext JointDefinition JointHandler Later LeaseLostError Outage PayloadError ResultError Skip StandardSchema
     StepContext StepError StepFailedError Task TaskBatch TaskCancelledError TaskContext TaskDefinition TaskHandler
     TaskKindError TaskNotFoundError TaskNotSucceededError TaskOptions TaskQueue Worker WorkerOptions
     WorkerStoppedError compressed declareTask defineTask encrypted later skip storeAudit`,

@@ -66,6 +66,11 @@ export class ActiveAttempt extends LazyAbort implements Sleeper {
     return this.#driver.history.attempts + 1
   }
 
+  /** Whether no other attempt follows if it fails. */
+  get isLast(): boolean {
+    return this.number >= this.#driver.policy.attempts
+  }
+
   /** Whether it has ended: whatever its handler returns no longer matters. */
   get hasEnded(): boolean {
     return this.#hasEnded

@@ -79,7 +79,7 @@ export class StepError extends FinalError {
   }
 
   constructor(
-    code: 'step_repeated' | 'step_too_late' | 'step_result_invalid' | 'step_waits',
+    code: 'step_repeated' | 'step_too_late' | 'step_result_invalid' | 'step_waits' | 'step_together',
     /** The name of the step. */
     readonly step: string,
     message: string,

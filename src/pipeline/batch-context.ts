@@ -1,5 +1,4 @@
-import { type JointCall, validCost } from '../engine/internal.js'
-import type { Cost } from '../store/internal.js'
+import { type JointCall, usedTogether } from '../engine/internal.js'
 import { ownId } from './item-context.js'
 import type { BatchContext } from './stage-context.js'
 
@@ -10,13 +9,6 @@ export function batchContext(stage: string, { id, members, signal }: JointCall<u
     call: id,
     items: members.map(({ task, attempt }) => ({ id: ownId(task), run: task.key, attempt: attempt.number })),
     signal,
-    used(cost) {
-      const share = shareOf(validCost(cost, { from: 'used()', stage }), members.length)
-      for (const { recorder } of members) recorder.used(share)
-    },
+    used: cost => usedTogether(members, cost, { from: 'used()', stage }),
   }
-}
-
-function shareOf(cost: Cost, count: number): Cost {
-  return Object.fromEntries(Object.entries(cost).map(([bucket, amount]) => [bucket, amount / count]))
 }

@@ -1,6 +1,5 @@
 import type { Returned } from '../attempt/index.js'
-import { JointCalls, type KindOptions, validCost, type WorkKind } from '../engine/internal.js'
-import { hashJson } from '../policy/index.js'
+import { JointCalls, type KindOptions, policyOfMember, validCost, type WorkKind } from '../engine/internal.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { type ClaimedTask, type Cost, itemKind, type StoreContract } from '../store/internal.js'
 import { isLater, isSkip } from '../task/internal.js'
@@ -52,8 +51,6 @@ function workOf(
       call: (task, attempt, recorder) => work.call(inputOf(task), itemContext(task, attempt, recorder, store)),
     }
   }
-  // The timeout is that of a call: halving takes several.
-  const { timeout: _, ...itemPolicy } = policy
   const { size, withinMs } = work
   const joint = new JointCalls<unknown>(
     {
@@ -73,9 +70,8 @@ function workOf(
     classify,
   )
   return {
+    ...policyOfMember(policy),
     places: { concurrency, tasksPerCall: size, onResize: calls => joint.resize(calls) },
-    policy: itemPolicy,
-    policyHash: hashJson(itemPolicy),
     call: (task, attempt, recorder) => joint.add(task, inputOf(task), attempt, recorder),
   }
 }

@@ -70,7 +70,7 @@ it.each<[string, () => unknown, string]>([
   [
     'defineTask of a declared task',
     () => defineTask(declareTask('work'), { handler: () => {}, policy: {} } as never),
-    "takes no 'policy', only handler, retryDelay.",
+    "takes no 'policy', only handler, retryDelay, together.",
   ],
   ['defineTask', () => defineTask('work', { handler: 'run' } as never), "'handler' must be of type function"],
   ['Worker', () => new Worker(new MemoryStore(), { tasks: [], concurency: 5 } as never), "Did you mean 'concurrency'?"],

@@ -25,6 +25,7 @@ export type {
 export { type DeclaredTask, declareTask } from './declare-task.js'
 export { defineTask, type TaskDefinition, type TaskHandler, type TaskOptions } from './define-task.js'
 export { PayloadError, ResultError, TaskKindError, TaskNotFoundError, TaskNotSucceededError } from './errors.js'
+export type { JointContext, JointDefinition, JointHandler } from './joint-task.js'
 export type { StandardSchema } from './standard-schema.js'
 export { storeAudit } from './store-audit.js'
 export type { TaskContext } from './task-context.js'

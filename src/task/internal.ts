@@ -2,6 +2,7 @@
 
 export { isLater, isSkip } from '../engine/internal.js'
 export type { DeclaredSchedule } from './declare-schedules.js'
+export type { AnyDefinition } from './define-task.js'
 export type { KeptAsJson } from './json-type.js'
 export { checkMadeByStore } from './made-by-store.js'
 export { payloadJson } from './payload-json.js'

@@ -1,5 +1,6 @@
 import type { PayloadCheck } from '../engine/internal.js'
 import { failureText } from '../telemetry/index.js'
+import { PayloadError } from './errors.js'
 
 /**
  * A schema of any validation library that follows the Standard Schema, such as valibot, zod or arktype. It validates
@@ -33,6 +34,17 @@ export async function validate<Output>(
   const result = await schema['~standard'].validate(value)
   if (result.issues === undefined) return { value: result.value }
   return { problem: result.issues.slice(0, 5).map(inWords).join('; ') }
+}
+
+/** A stored payload as the schema makes it. Rejects with a `PayloadError` if it is no longer valid. */
+export async function validPayload<Output>(
+  kind: string,
+  schema: StandardSchema<unknown, Output>,
+  payload: unknown,
+): Promise<Output> {
+  const result = await validate(schema, payload)
+  if ('problem' in result) throw new PayloadError(kind, result.problem)
+  return result.value
 }
 
 /** Checks payloads against the schema of their task, if it has one. A schema that throws counts as a problem. */

@@ -1,31 +1,29 @@
 import type { Returned } from '../attempt/index.js'
 import { plainValue } from '../codec/internal.js'
-import { isLater, isSkip, taskWork, type WorkKind } from '../engine/internal.js'
+import { isLater, isSkip, type KindOptions, taskWork, type WorkKind } from '../engine/internal.js'
 import { OptionError } from '../policy/index.js'
 import { plainJson, problemOf } from '../policy/internal.js'
 import { isSlotRunId, type StoreContract } from '../store/internal.js'
 import { redact } from '../telemetry/index.js'
-import type { TaskDefinition } from './define-task.js'
-import { PayloadError } from './errors.js'
+import type { AnyDefinition, TaskDefinition } from './define-task.js'
+import { jointKind } from './joint-kind.js'
 import { delayOf } from './retry-delay.js'
 import { slotOfRun } from './slot-of-run.js'
-import { payloadCheck, validate } from './standard-schema.js'
+import { payloadCheck, validPayload } from './standard-schema.js'
 import { type TaskContext, taskContext } from './task-context.js'
 
 /** A longer result belongs into a file or a table of its own. */
 const MAX_RESULT = 2 ** 20
 
 /** The tasks of a definition, as an engine runs them. */
-export function taskKind(definition: TaskDefinition, store: StoreContract): WorkKind {
-  const { kind, policy, policyHash, policyMax, limits, budget, onDead, codec } = definition
+export function taskKind(definition: AnyDefinition, store: StoreContract, options: KindOptions = {}): WorkKind {
+  const { kind, policyMax, limits, budget, onDead, codec } = definition
   if (typeof definition.handler !== 'function') {
     const advice = 'Pass what defineTask() makes of it: defineTask(task, { handler }).'
     throw new OptionError('tasks', `The task '${kind}' has no handler. ${advice}`)
   }
   return {
     kind,
-    policy,
-    policyHash,
     delayAfter: definition.retryDelay && delayOf(kind, definition.retryDelay),
     hasOwnTtl: policyMax?.ttl !== undefined,
     codec,
@@ -35,6 +33,21 @@ export function taskKind(definition: TaskDefinition, store: StoreContract): Work
     },
     check: payloadCheck(definition),
     describe: taskWork,
+    returned: taskResult,
+    onDead,
+    ...(definition.together === undefined ? singleKind(definition, store) : jointKind(definition, store, options)),
+  }
+}
+
+/** The part of a kind of work that tasks have which are called one by one. */
+function singleKind(
+  definition: TaskDefinition,
+  store: StoreContract,
+): Pick<WorkKind, 'policy' | 'policyHash' | 'call'> {
+  const { kind, policy, policyHash } = definition
+  return {
+    policy,
+    policyHash,
     call: (task, attempt, recorder) => {
       const payload = plainValue(task.payload, kind)
       if (!isSlotRunId(task.id)) return call(definition, payload, taskContext(task, attempt, recorder, store))
@@ -42,8 +55,6 @@ export function taskKind(definition: TaskDefinition, store: StoreContract): Work
         call(definition, payload, taskContext(task, attempt, recorder, store, slot)),
       )
     },
-    returned: taskResult,
-    onDead,
   }
 }
 
@@ -66,8 +77,5 @@ export function taskResult(result: unknown): Returned {
 
 function call({ kind, schema, handler }: TaskDefinition, payload: unknown, context: TaskContext): unknown {
   if (schema === undefined) return handler(payload, context)
-  return validate(schema, payload).then(result => {
-    if ('problem' in result) throw new PayloadError(kind, result.problem)
-    return handler(result.value, context)
-  })
+  return validPayload(kind, schema, payload).then(value => handler(value, context))
 }

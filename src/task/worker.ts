@@ -9,13 +9,13 @@ import { checkOptions, type KnownOptions } from '../policy/internal.js'
 import type { Store } from '../store/index.js'
 import { contractOf } from '../store/internal.js'
 import { type DeclaredSchedule, declareSchedules } from './declare-schedules.js'
-import type { TaskDefinition } from './define-task.js'
+import type { AnyDefinition } from './define-task.js'
 import { taskKind } from './task-kind.js'
 
 /** Options of a worker. */
 export interface WorkerOptions extends EngineSettings {
   /** The tasks that it runs. Other kinds are left to other workers. */
-  readonly tasks?: readonly TaskDefinition[] | undefined
+  readonly tasks?: readonly AnyDefinition[] | undefined
   /** The pipelines whose items it works on, in all of their runs. It reads no sources. Made by `pipeline()`. */
   readonly pipelines?: readonly WorkSource[] | undefined
   /**
@@ -59,7 +59,7 @@ export class Worker {
   constructor(store: Store, { tasks = [], pipelines = [], schedules = [], ...options }: WorkerOptions) {
     checkOptions('A worker', options, WORKER_OPTIONS)
     const contract = contractOf(store)
-    const kinds = [...new Set(tasks)].map(task => taskKind(task, contract))
+    const kinds = [...new Set(tasks)].map(task => taskKind(task, contract, options))
     const stages = [...new Set(pipelines)].flatMap(pipeline => pipeline.kinds(contract, options))
     this.#engine = new Engine(contract, [...kinds, ...stages], options)
     this.#declare = () => declareSchedules(contract.schedules, schedules, this.#engine)

@@ -170,7 +170,7 @@ export class JointCalls<Input> implements Sleeper {
     other: FailedCall | undefined,
   ): boolean {
     if (one?.verdict.class !== 'retryable' || one.verdict.code !== other?.verdict.code) return false
-    return members.every(({ attempt }) => attempt.number < this.#work.policy.attempts)
+    return members.every(({ attempt }) => !attempt.isLast)
   }
 }
 

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander'
 import { planSchedule, setSchedule } from '../../../operate/index.js'
 import type { Schedule, ScheduleOptions } from '../../../schedule/index.js'
 import { CATCH_UPS, type CatchUp, OVERLAPS, type Overlap, type ScheduleRecord } from '../../../store/internal.js'
-import { declareTask, PayloadError, type TaskDefinition } from '../../../task/index.js'
+import { type DeclaredTask, declareTask, PayloadError } from '../../../task/index.js'
 import { payloadCheck } from '../../../task/internal.js'
 import type { CommandContext } from '../../command.js'
 import { ExitCode, UsageError } from '../../errors.js'
@@ -99,7 +99,7 @@ async function scheduleOf(
   name: string,
   flags: SetFlags,
   before: ScheduleRecord | undefined,
-  tasks: readonly TaskDefinition[],
+  tasks: readonly DeclaredTask[],
 ): Promise<Pick<Schedule, 'spec'>> {
   const kind = flags.kind ?? before?.task.kind
   if (kind === undefined)

@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import type { TaskDefinition } from '../../../task/index.js'
-import type { DeclaredSchedule } from '../../../task/internal.js'
+import type { AnyDefinition, DeclaredSchedule } from '../../../task/internal.js'
 import type { Environment } from '../../environment.js'
 import { CommandError, UsageError } from '../../errors.js'
 import { quoted } from '../../terminal/visible.js'
@@ -11,7 +10,7 @@ import { nonEmpty } from '../shared/options.js'
 
 /** The work that a module has code for. */
 export interface Work {
-  readonly tasks: readonly TaskDefinition[]
+  readonly tasks: readonly AnyDefinition[]
   readonly pipelines: readonly AnyPipeline[]
   /** All of them, whatever is chosen: any worker fires any schedule. */
   readonly schedules: readonly DeclaredSchedule[]
@@ -61,7 +60,7 @@ export function withTaskCodecs(command: Command): Command {
 export async function loadTasks(
   file: string | undefined,
   environment: Environment,
-): Promise<readonly TaskDefinition[] | undefined> {
+): Promise<readonly AnyDefinition[] | undefined> {
   const { REDRIVE_TASKS: known } = environment.env
   const path = file ?? (known && resolve(environment.project ?? environment.cwd, known))
   return path ? (await loadWork(path, environment, {})).tasks : undefined
@@ -101,9 +100,9 @@ function chosen<T>(known: ReadonlyMap<string, T>, names: readonly string[] | und
   return [...known].filter(([name]) => names?.includes(name) ?? true).map(([, one]) => one)
 }
 
-function isDefinition(value: unknown): value is TaskDefinition {
+function isDefinition(value: unknown): value is AnyDefinition {
   if (typeof value !== 'object' || value === null) return false
-  const { kind, policy, policyHash, handler } = value as Partial<Record<keyof TaskDefinition, unknown>>
+  const { kind, policy, policyHash, handler } = value as Partial<Record<keyof AnyDefinition, unknown>>
   return (
     typeof kind === 'string' &&
     typeof policy === 'object' &&

@@ -111,8 +111,9 @@ that ends, such as one with --until-empty, since the last push wins.
 Schedules that the module exports are declared to the store. Every worker fires
 the schedules of its store, whoever has declared them.
 
-Stages of pipelines have a concurrency of their own, in the code. A worker works
-on the items of all runs, and reads no sources.
+Stages of pipelines and tasks that are called together have a concurrency of
+their own, in the code. A worker works on the items of all runs, and reads no
+sources.
 
 Ended work is tasks that succeeded, were skipped or were cancelled, with their
 history, idempotency keys whose work is done, and audit records. The id of a
