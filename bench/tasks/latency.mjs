@@ -49,6 +49,21 @@ export async function measureLatency(store, enqueueElsewhere, idleMs) {
   return { here, there, late, idle: (user + system) / 1000 / idleMs }
 }
 
+/**
+ * Starts a worker on a store that has one task waiting. Returns the milliseconds until the task starts, once the worker says
+ * that it has started, and of a stop right after that.
+ */
+export async function measureFirst(store, n) {
+  const worker = new Worker(store, { tasks: [record] })
+  const start = new Promise(resolve => started.set(n, resolve))
+  await worker.start()
+  const ready = monotonicMs()
+  const claimMs = (await start) - ready
+  const stoppedAt = monotonicMs()
+  await worker.stop()
+  return { claimMs, stopMs: monotonicMs() - stoppedAt }
+}
+
 /** Milliseconds from each enqueue until the handler starts. */
 async function delays(enqueue) {
   const all = []
@@ -75,7 +90,7 @@ export function latencyFigures({ here, there, late, idle }, { on = '', elsewhere
   ]
 }
 
-function figure(title, values, max) {
+export function figure(title, values, max) {
   return {
     title,
     columns: [{ key: 'ms', head: 'median ms', digits: 1 }],
