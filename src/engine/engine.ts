@@ -1,13 +1,6 @@
 import { hostname } from 'node:os'
 import { type Outage, Outages, persist, UNTIL_ANSWERED } from '../attempt/index.js'
-import {
-  type Classifier,
-  canonicalJson,
-  type Duration,
-  OptionError,
-  type Policy,
-  RedriveError,
-} from '../policy/index.js'
+import { type Classifier, canonicalJson, type Duration, type Policy, RedriveError } from '../policy/index.js'
 
 import {
   type Claim,
@@ -109,6 +102,7 @@ const MAX_OVERRUNS = 100
  *   caught up.
  * - **making room**: a task waits that must run alone, because workers died of it. It claims nothing until everything
  *   that is running has ended; then that task runs alone.
+ * - **paused**: its code has said so. It claims nothing and starts nothing until its code lets it go on; what is running goes on.
  * - **stopping**: it claims nothing any more. Running tasks may end within the grace period; the rest is handed back.
  *
  * Most tasks share one number of places, and run as soon as they are claimed. Each stage of a pipeline has places of its
@@ -149,6 +143,8 @@ export class Engine {
   /** Set if it runs only what is due. */
   #drain: Drain | undefined
   #isMakingRoom = false
+  #isPaused = false
+  #concurrency: number
   #isBehind = false
   /** Whether the store has changed since the last claim was sent. */
   #hasChanged = false
@@ -159,12 +155,10 @@ export class Engine {
   /** `duties` are further ones, of whoever makes it. */
   constructor(store: StoreContract, kinds: readonly WorkKind[], options: EngineOptions, duties: readonly Duty[] = []) {
     const { concurrency = 10, name, release = releaseOf(), clock = queueClock, sink, classify } = options
-    if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
-      throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
-    }
     this.name = name ?? `${hostname()}-${process.pid}-${crypto.randomUUID().slice(0, 8)}`
     this.release = release
     this.#store = store
+    this.#concurrency = concurrency
     this.#rooms = new Rooms(kinds, concurrency, options.categories, options.reserve)
     this.#leaseMs = toMs('lease', options.lease ?? '30s', 1)
     this.#graceMs = toMs('grace', options.grace ?? '10s')
@@ -224,7 +218,7 @@ export class Engine {
       run => this.#flow.follow(run),
     )
     this.#flow = new StageFlow(this.#rooms, this.runs, {
-      isOpen: () => !(this.#ending.hasBegun || this.#isMakingRoom),
+      isOpen: () => !(this.#ending.hasBegun || this.#isMakingRoom || this.#isPaused),
       run: (task, kind, claim) => this.#run(task, kind, claim),
       settle: settlement => this.#add(settlement),
       monotonic: () => clock.monotonic(),
@@ -252,6 +246,29 @@ export class Engine {
 
   stop(): Promise<void> {
     return this.#ending.stop()
+  }
+
+  get concurrency(): number {
+    return this.#concurrency
+  }
+
+  set concurrency(concurrency: number) {
+    this.#rooms.resize(concurrency)
+    this.#concurrency = concurrency
+    this.#bell.ring()
+  }
+
+  get isPaused(): boolean {
+    return this.#isPaused
+  }
+
+  set isPaused(isPaused: boolean) {
+    if (isPaused === this.#isPaused) return
+    this.#isPaused = isPaused
+    if (isPaused) this.#flow.release()
+    this.#bell.ring()
+    // So that others see it before the next beat is due.
+    this.#pulse.hurry()
   }
 
   /** Runs what is due, and stops. Rejects if it was started already, and if it cannot go on. */
@@ -331,7 +348,7 @@ export class Engine {
   #freeRooms(): ReturnType<Rooms['free']> {
     if (this.#isQuiet) this.#drain?.quiet()
     const { rooms, limit } = this.#rooms.free(this.#attempts.size, kind => this.#runningOf(kind))
-    if (this.#isMakingRoom || this.#isBehind) return { rooms, limit: 0 }
+    if (this.#isMakingRoom || this.#isBehind || this.#isPaused) return { rooms, limit: 0 }
     return { rooms, limit: Math.min(limit, this.#drain?.places ?? limit) }
   }
 
@@ -391,8 +408,9 @@ export class Engine {
 
   #begin(task: ClaimedTask, claim: ClaimTimes): void {
     const { id, token, isUndecided } = task
-    // It was stopped while it waited for the answer to its claim.
-    if (this.#ending.hasBegun && !isUndecided) return this.#add({ id, token, outcome: { type: 'released' } })
+    // It was stopped or paused while it waited for the answer to its claim.
+    if ((this.#ending.hasBegun || this.#isPaused) && !isUndecided)
+      return this.#add({ id, token, outcome: { type: 'released' } })
     const room = this.#rooms.ownRoom(task)
     if (room === undefined) this.#run(task, this.#rooms.sharedKind(task), claim)
     else this.#flow.enter(room, task, claim)
@@ -422,6 +440,7 @@ export class Engine {
     return {
       grouping: this.grouping.rules.grouping,
       overruns: overruns.slice(0, MAX_OVERRUNS),
+      isPaused: this.#isPaused,
       notes: liveNotes(this.#attempts),
     }
   }

@@ -74,6 +74,13 @@ export class Pulse implements Sleeper {
     this.#timer = this.#clock.setTimer(this, this.#beatMs)
   }
 
+  /** Sends the next beat now, if it is beating. */
+  hurry(): void {
+    if (this.#timer === undefined || this.#isStopped) return
+    this.#clock.clearTimer(this.#timer)
+    this.wake()
+  }
+
   stop(): void {
     this.#isStopped = true
     if (this.#timer !== undefined) this.#clock.clearTimer(this.#timer)

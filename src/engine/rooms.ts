@@ -14,7 +14,7 @@ export class Rooms {
   readonly #shared: ReadonlyMap<string, WorkKind>
   /** The rooms of one kind each, by its kind in the store, then by stage. */
   readonly #byKind = new Map<string, Map<string | undefined, OwnRoom>>()
-  readonly #concurrency: number
+  #concurrency = 0
   readonly #categories: readonly string[] | undefined
   /** The slots that plain tasks of a kind have to themselves. */
   readonly #reserve: ReadonlyMap<string, number>
@@ -36,10 +36,17 @@ export class Rooms {
     for (const room of this.own) this.#add(room)
     this.pipelines = new Set(wanted.filter(({ stage }) => stage !== undefined).map(pipelineOf))
     this.#shared = new Map(wanted.filter(({ places }) => places === undefined).map(kind => [kind.kind, kind]))
-    this.#concurrency = this.#shared.size === 0 && this.own.length > 0 ? 0 : concurrency
     this.#categories = categories
     this.#reserve = new Map(Object.entries(reserve))
-    checkReserve(this.#reserve, wanted, concurrency)
+    this.resize(concurrency)
+  }
+
+  /** Changes how many tasks it runs at once, other than in rooms of one kind. */
+  resize(concurrency: number): void {
+    if (!(Number.isInteger(concurrency) && concurrency >= 1))
+      throw new OptionError('concurrency', `'concurrency' must be a whole number, 1 or more, got ${concurrency}.`)
+    checkReserve(this.#reserve, this.kinds, concurrency)
+    this.#concurrency = this.#shared.size === 0 && this.own.length > 0 ? 0 : concurrency
   }
 
   /**

@@ -42,6 +42,9 @@ interface FailedTask {
   readonly errorMessage?: string | undefined
 }
 
+/** More workers are not named one by one. */
+const MAX_NAMED = 5
+
 /** Finds one cause, if it applies. */
 type Finder = (situation: Situation) => (WhyCause & { readonly action?: WhyAction }) | undefined
 
@@ -60,6 +63,7 @@ const FINDERS: readonly Finder[] = [
   queuedBehind,
   notDue,
   noWorker,
+  pausedWorkers,
   undecided,
   fullLane,
   slowLane,
@@ -321,6 +325,26 @@ function noWorker({ task, workers, able, expiresAt }: Situation) {
     text: `${text}${end}`,
     facts: { kind: task.kind, workers: workers.length, kinds, ...life },
     action: { text: `Start a worker that has code for '${task.kind}'.`, args: commandArgs('worker', {}, 'FILE') },
+  }
+}
+
+function pausedWorkers({ able, task }: Situation) {
+  if (able.length === 0 || able.some(({ isPaused = false }) => !isPaused)) return undefined
+  const names = able.map(({ name }) => name)
+  const whose =
+    names.length === 1
+      ? `The only live worker that runs its kind '${task.kind}' is`
+      : `All live workers that run its kind '${task.kind}' are`
+  const listed =
+    names.slice(0, MAX_NAMED).join(', ') + (names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '')
+  return {
+    code: 'workers_paused',
+    text: `${whose} paused by code: ${listed}.`,
+    facts: { kind: task.kind, paused: names },
+    action: {
+      text: `Call resume() where the worker was paused, or start another one that has code for '${task.kind}'.`,
+      args: commandArgs('worker', {}, 'FILE'),
+    },
   }
 }
 

@@ -18,6 +18,8 @@ export interface WorkerView {
   readonly kinds: readonly string[] | null
   /** The categories that it runs; `null`: all of them. */
   readonly categories: readonly string[] | null
+  /** Whether it claims nothing, until its own code lets it go on. */
+  readonly isPaused: boolean
   /** The machine that it runs on. */
   readonly host: string | null
   /** The ids of its tasks whose handlers go on although they timed out or were cancelled, the first 100 of them. */
@@ -37,6 +39,7 @@ function workerView({
   release,
   kinds,
   categories,
+  isPaused = false,
   host,
   overruns = [],
 }: WorkerRecord): WorkerView {
@@ -48,6 +51,7 @@ function workerView({
     release: release ?? null,
     kinds: kinds ?? null,
     categories: categories ?? null,
+    isPaused,
     host: host ?? null,
     overruns,
   }

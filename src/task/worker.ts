@@ -70,6 +70,36 @@ export class Worker {
     return this.#engine.name
   }
 
+  /**
+   * How many tasks it runs at once. Assign to it to change that: a lower number lets tasks end that run. The stages of pipelines
+   * keep the concurrency of their code.
+   */
+  get concurrency(): number {
+    return this.#engine.concurrency
+  }
+
+  set concurrency(concurrency: number) {
+    this.#engine.concurrency = concurrency
+  }
+
+  /** Whether it is paused. */
+  get isPaused(): boolean {
+    return this.#engine.isPaused
+  }
+
+  /**
+   * Starts no more tasks until `resume()`. Running tasks go on, and other workers take the rest. `redrive worker ls` and `why`
+   * show it. To pause work on all machines, pause its lanes: `store.pause`.
+   */
+  pause(): void {
+    this.#engine.isPaused = true
+  }
+
+  /** Lets it claim tasks again after `pause()`. */
+  resume(): void {
+    this.#engine.isPaused = false
+  }
+
   /** How many settlements came too late, because another worker had taken the task by then. */
   get stale(): number {
     return this.#engine.stale

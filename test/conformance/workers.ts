@@ -36,6 +36,17 @@ export const WORKERS: StoreBehaviours = {
     ])
   },
 
+  'a worker is paused for as long as it reports so': async store => {
+    const paused = async () => (await store.workers()).map(({ isPaused }) => isPaused)
+    await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS, ...REPORT, isPaused: true })
+    assert.deepEqual(await paused(), [true])
+    await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS, ...REPORT, isPaused: false })
+    assert.deepEqual(await paused(), [undefined])
+    await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS, ...REPORT, isPaused: true })
+    await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS, ...REPORT })
+    assert.deepEqual(await paused(), [undefined])
+  },
+
   'a worker that claims keeps its report': async store => {
     await store.heartbeat({ worker: 'w1', leaseMs: LEASE_MS, ...REPORT })
     await start(store)

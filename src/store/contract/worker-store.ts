@@ -8,6 +8,8 @@ export interface WorkerReport {
   readonly kinds?: readonly string[] | undefined
   /** The categories that it runs. Default: all. */
   readonly categories?: readonly string[] | undefined
+  /** Whether it claims nothing, until its own code lets it go on. Default: false. */
+  readonly isPaused?: boolean | undefined
   /** The machine that it runs on. */
   readonly host?: string | undefined
   /** Names the algorithm and the rules by which it groups failures. */

@@ -26,13 +26,13 @@ export class MemoryWorkers {
   }
 
   /** Keeps the report of a worker that has a lease. */
-  report(name: string, { release, kinds, categories, host, grouping, overruns, notes }: WorkerReport): void {
+  report(name: string, { release, kinds, categories, isPaused, host, grouping, overruns, notes }: WorkerReport): void {
     const worker = this.#workers.get(name)
     if (worker === undefined) return
     const beatAt = Math.floor(this.#clock.now())
     const { since = beatAt } = worker.report
     const lists = { kinds: copy(kinds), categories: copy(categories), overruns: copy(overruns) }
-    worker.report = { release, ...lists, host, grouping, notes, since, beatAt }
+    worker.report = { release, ...lists, host, grouping, notes, since, beatAt, ...(isPaused && { isPaused }) }
   }
 
   /** The last report of a worker. */

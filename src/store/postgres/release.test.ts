@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '22b25bd689459c7996bb1edcf7ca3d3c737d40d40a00a47c6728235e1d8721c7',
+  1: '644d1ddd9a410e3330481c283581765ad8428b684e2c5c5a51456e8fc3dea91a',
 }
 
 const MAX_LINES = 60

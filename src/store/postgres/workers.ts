@@ -61,6 +61,7 @@ interface WorkerRow {
   readonly host: string | null
   readonly grouping: string | null
   readonly overruns: readonly string[] | null
+  readonly paused: boolean
   readonly notes: Readonly<Record<string, LiveNotes>> | null
 }
 
@@ -75,6 +76,7 @@ function workerRecord({
   host,
   grouping,
   overruns,
+  paused,
   notes,
 }: WorkerRow): WorkerRecord {
   return {
@@ -88,6 +90,7 @@ function workerRecord({
     host: host ?? undefined,
     grouping: grouping ?? undefined,
     overruns: overruns ?? undefined,
+    ...(paused && { isPaused: true }),
     notes: notes ?? undefined,
   }
 }

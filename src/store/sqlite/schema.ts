@@ -237,6 +237,7 @@ export const MIGRATIONS: readonly string[] = [
       host       TEXT,
       grouping   TEXT,
       overruns   TEXT,
+      paused     INTEGER NOT NULL DEFAULT 0,
       notes      TEXT,
       since      INTEGER,
       beat_at    INTEGER

@@ -12,9 +12,10 @@ import type { Statements } from './statements.js'
 /** Renews a worker's lease, and rescues the tasks of workers whose lease has expired. Within a transaction. */
 export function heartbeat(statements: Statements, beat: Beat, now: number): Heartbeat {
   const { worker, leaseMs, release = null, kinds, categories, host = null, grouping = null, overruns, notes } = beat
+  const paused = beat.isPaused ? 1 : 0
   statements.lease.run({ worker, now: Math.ceil(now), leaseMs: Math.ceil(leaseMs) })
   const lists = { kinds: json(kinds), categories: json(categories), overruns: json(overruns), notes: json(notes) }
-  statements.report.run({ worker, release, ...lists, host, grouping, now })
+  statements.report.run({ worker, release, ...lists, paused, host, grouping, now })
   const book = new LaneBook(statements)
   let rescued = 0
   statements.bound.run({ now: Math.ceil(now) })
@@ -67,6 +68,7 @@ function workerRecord(row: WorkerRow, now: number): WorkerRecord {
     host,
     grouping,
     overruns,
+    paused,
     notes,
   } = row
   return {
@@ -78,6 +80,7 @@ function workerRecord(row: WorkerRow, now: number): WorkerRecord {
     release: release ?? undefined,
     kinds: names(kinds),
     categories: names(categories),
+    ...(paused === 1 && { isPaused: true }),
     host: host ?? undefined,
     grouping: grouping ?? undefined,
     overruns: names(overruns),

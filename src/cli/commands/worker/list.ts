@@ -45,7 +45,7 @@ function workerTable(workers: readonly WorkerView[], { width, paint }: Console, 
     { title: 'HEARTBEAT' },
     { title: 'HOST', minWidth: NAME_WIDTH },
   ]
-  const rows = workers.map(({ name, release, since, beatAt, host, kinds, categories, overruns }) => ({
+  const rows = workers.map(({ name, release, since, beatAt, host, kinds, categories, isPaused, overruns }) => ({
     cells: [
       name,
       release ?? '-',
@@ -53,7 +53,10 @@ function workerTable(workers: readonly WorkerView[], { width, paint }: Console, 
       beatAt === null ? '-' : relative(beatAt, now),
       host ?? '-',
     ],
-    details: paragraph(`${kindsText(kinds, categories)}${overrunsText(overruns)}`, { width, indent: '  ' }),
+    details: paragraph(
+      `${isPaused ? 'paused by its code; ' : ''}${kindsText(kinds, categories)}${overrunsText(overruns)}`,
+      { width, indent: '  ' },
+    ),
   }))
   return table(columns, rows, { width, paint })
 }

@@ -74,17 +74,17 @@ BEGIN
 END
 $$;
 
--- Renews a worker's lease, and keeps its report: JSON of {release, kinds, categories, host, grouping, overruns, notes}, or NULL if there is none.
+-- Renews a worker's lease, and keeps its report: JSON of {release, kinds, categories, isPaused, host, grouping, overruns, notes}, or NULL if there is none.
 CREATE OR REPLACE FUNCTION redrive.renew(by_worker text, lease_until bigint, report json, now_ms bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO redrive.worker AS known (id, until, release, kinds, categories, host, grouping, overruns, notes, since, beat_at)
-  SELECT by_worker, lease_until, release, kinds, categories, host, told.grouping, overruns, told.notes, now_ms, now_ms
+  INSERT INTO redrive.worker AS known (id, until, release, kinds, categories, paused, host, grouping, overruns, notes, since, beat_at)
+  SELECT by_worker, lease_until, release, kinds, categories, coalesce(told."isPaused", false), host, told.grouping, overruns, told.notes, now_ms, now_ms
   FROM json_to_record(coalesce(report, '{}')) AS told (
-    release text, kinds text[], categories text[], host text, grouping text, overruns text[], notes json)
+    release text, kinds text[], categories text[], "isPaused" boolean, host text, grouping text, overruns text[], notes json)
   ON CONFLICT (id) DO UPDATE
   SET until = greatest(known.until, excluded.until), release = excluded.release, kinds = excluded.kinds,
-    categories = excluded.categories, host = excluded.host, grouping = excluded.grouping, overruns = excluded.overruns,
+    categories = excluded.categories, paused = excluded.paused, host = excluded.host, grouping = excluded.grouping, overruns = excluded.overruns,
     notes = excluded.notes,
     since = coalesce(known.since, excluded.since), beat_at = excluded.beat_at;
 END

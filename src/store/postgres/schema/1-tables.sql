@@ -358,6 +358,7 @@ CREATE TABLE redrive.worker (
   host       text,
   grouping   text,    -- the algorithm and the rules by which it groups failures
   overruns   text[],  -- running tasks whose handlers go on although they were told to end
+  paused     boolean NOT NULL DEFAULT false,
   notes      json,    -- what running attempts have told of their progress, by task
   since      bigint,
   beat_at    bigint

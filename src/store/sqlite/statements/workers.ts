@@ -14,6 +14,7 @@ export interface WorkerRow {
   readonly host: string | null
   readonly grouping: string | null
   readonly overruns: string | null
+  readonly paused: number
   readonly notes: string | null
 }
 
@@ -31,7 +32,7 @@ export function workerStatements(db: Preparer) {
     report: db.prepare(/* sql */ `
       UPDATE worker
       SET release = :release, kinds = :kinds, categories = :categories, host = :host, grouping = :grouping,
-          overruns = :overruns, notes = :notes, since = ifnull(since, :now), beat_at = :now
+          overruns = :overruns, paused = :paused, notes = :notes, since = ifnull(since, :now), beat_at = :now
       WHERE id = :worker`),
     workers: db.prepare<[number], WorkerRow>(/* sql */ `SELECT * FROM worker WHERE until > ? ORDER BY id`),
     reportOf: db.prepare<[string], { readonly release: string | null; readonly notes: string | null }>(/* sql */ `
