@@ -70,8 +70,8 @@ export class StepFailedError extends FinalError {
 
 /**
  * Rejects the promise of a step that was not run, or not recorded: its name is taken (`step_repeated`), its handler has ended
- * (`step_too_late`), its result is no JSON or too long (`step_result_invalid`), or its task goes back to waiting for its next
- * attempt (`step_waits`).
+ * (`step_too_late`), its result is no JSON or too long (`step_result_invalid`), its handler has no steps
+ * (`step_unsupported`), or its task goes back to waiting for its next attempt (`step_waits`).
  */
 export class StepError extends FinalError {
   static {
@@ -79,7 +79,7 @@ export class StepError extends FinalError {
   }
 
   constructor(
-    code: 'step_repeated' | 'step_too_late' | 'step_result_invalid' | 'step_waits' | 'step_together',
+    code: 'step_repeated' | 'step_too_late' | 'step_result_invalid' | 'step_unsupported' | 'step_waits',
     /** The name of the step. */
     readonly step: string,
     message: string,

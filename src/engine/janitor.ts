@@ -46,7 +46,10 @@ const REST_MS = 60_000
 
 const PRUNE = 'delete ended work'
 
-/** Deletes ended work from a store, a little at a time, beside the work. */
+/**
+ * Deletes ended work from a store, a little at a time, beside the work. Without any retention, it deletes what nobody can
+ * ask for again: idle lanes, and unique keys whose time is over.
+ */
 export class Janitor implements Sleeper {
   readonly #store: Pick<StoreContract, 'prune'>
   readonly #clock: Clock
@@ -62,7 +65,7 @@ export class Janitor implements Sleeper {
   }
 
   start(): void {
-    if (Object.values(this.#keep).some(keep => keep !== undefined)) this.#arm(PAUSE_MS)
+    this.#arm(PAUSE_MS)
   }
 
   stop(): void {

@@ -90,6 +90,22 @@ describe('an event from a bus', () => {
       ])
   })
 
+  it('has no steps: its handler fails for good, and is told what to do', async () => {
+    for (const guard of [undefined, new IdempotencyGuard({ store: store.idempotency, clock })]) {
+      const consumer = await start((_, context) => Reflect.get(context, 'step')('charge', () => 1), { guard })
+      const id = guard === undefined ? 'm1' : 'm2'
+      await publish(id)
+      await expect.poll(() => statusOf(id)).toBe('dead')
+      expect(await store.get(`chunking/${id}`)).toMatchObject({
+        attempts: 1,
+        reason: 'final_error',
+        errorCode: 'step_unsupported',
+        errorMessage: expect.stringMatching(/The step 'charge' was not run: .* Enqueue a task/),
+      })
+      await consumer.stop()
+    }
+  })
+
   it('that fails waits for its retry as a task in the store, and the queue goes on', async () => {
     const attempts: number[] = []
     await start((_, { attempt }) => {

@@ -9,7 +9,7 @@ import {
   UNTIL_ANSWERED,
 } from '../attempt/index.js'
 import { type Bus, failedQueueOf, type Message, textOf } from '../bus/index.js'
-import type { WorkKind } from '../engine/internal.js'
+import { noSteps, type WorkKind } from '../engine/internal.js'
 import { extendPolicy, FinalError, hashJson, type Policy, policies } from '../policy/index.js'
 import type { ClaimedTask, Outcome } from '../store/internal.js'
 import { skip } from '../task/index.js'
@@ -22,6 +22,8 @@ import { checkReadable } from './errors.js'
 import { keyFrom } from './event-key.js'
 import { bodyOf, type EventTask, eventKind, eventTask, type StoredEvent, storedEvent } from './event-task.js'
 import { eventWork } from './event-work.js'
+
+const step = noSteps('handlers of events', 'Enqueue a task, and use the steps of that.')
 
 /** The events of one queue: how they are handled, and how those that wait in the store are run from there. */
 export class EventKind<Event> implements WorkKind {
@@ -79,19 +81,23 @@ export class EventKind<Event> implements WorkKind {
     const key = keyFrom(service, keyOf(event))
     const { number } = attempt
     if (guard !== undefined) {
-      return guard.run(key, ({ signal }) => handler(event, { attempt: number, key, headers, signal }), {
-        signal: attempt.signal,
-      })
+      const run = ({ signal }: { readonly signal: AbortSignal }) => {
+        const context = { attempt: number, key, headers, step, signal }
+        return handler(event, context)
+      }
+      return guard.run(key, run, { signal: attempt.signal })
     }
     // A signal costs more than everything else here, so create it only for handlers that use it.
-    return handler(event, {
+    const context = {
       attempt: number,
       key,
       headers,
+      step,
       get signal() {
         return attempt.signal
       },
-    })
+    }
+    return handler(event, context)
   }
 
   /** The id of an event's task. It comes from the event's own, so an event that is delivered twice waits once. */

@@ -4,6 +4,7 @@ import type { LaneLimits } from '../store/index.js'
 import type { SharedLimits } from '../store/internal.js'
 import { type AuditStore, limitRecord } from '../store/internal.js'
 import type { LaneView, PauseView } from './lanes.js'
+import { jsonOf } from './stored-json.js'
 
 /** The newest records of the audit log that are searched. */
 const SEARCHED = 1000
@@ -41,7 +42,7 @@ interface LimitsRecord {
 }
 
 function limitsRecordIn(json: string): LimitsRecord[] {
-  const record: unknown = JSON.parse(json)
+  const record = jsonOf(json)?.value
   if (!isObject(record) || record.event_type !== 'lanes_limited' || !isObject(record.lanes)) return []
   const { lanes, limits, who, why, timestamp } = record
   return [{ lanes, limits: canonicalJson(limits), by: { who: textOf(who), why: textOf(why), at: textOf(timestamp) } }]

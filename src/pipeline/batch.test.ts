@@ -239,6 +239,15 @@ describe('a batch stage', () => {
     expect(calls.length).toBeGreaterThan(2)
   })
 
+  it('has no steps: its call fails for good, and is told what to do', async () => {
+    const { result } = await run([1], (_, context) => Reflect.get(context, 'step')('charge', () => 1))
+    expect(result).toMatchObject({ counts: { dead: 1 } })
+    expect(await store.get('r:000000000000')).toMatchObject({
+      errorCode: 'step_unsupported',
+      errorMessage: expect.stringMatching(/The step 'charge' was not run: .* without a batch\.$/),
+    })
+  })
+
   it('names the call of each item in the ledger', async () => {
     const ids: string[] = []
     await run(numbers(3), (inputs, { call, items }) => {

@@ -2,8 +2,8 @@ import { plainValue } from '../codec/internal.js'
 import {
   JointCalls,
   type KindOptions,
+  noSteps,
   policyOfMember,
-  StepError,
   usedTogether,
   type WorkKind,
 } from '../engine/internal.js'
@@ -69,11 +69,10 @@ async function payloadOf({ kind, schema }: JointDefinition, task: ClaimedTask): 
   return schema === undefined ? payload : validPayload(kind, schema, payload)
 }
 
-function refuseStep(name: string): Promise<never> {
-  const problem = `The step '${name}' belongs to a task that is called together with others, and these have no steps.`
-  const advice = "Leave out 'together', or enqueue a task of another kind that has the step."
-  return Promise.reject(new StepError('step_together', name, `${problem} ${advice}`))
-}
+const refuseStep = noSteps(
+  'tasks that are called together',
+  "Leave out 'together', or enqueue a task of another kind that has the step.",
+)
 
 function wrongResult(kind: string, expected: number, returned: unknown): RedriveError {
   const got = Array.isArray(returned) ? `${returned.length} results` : `no list, but ${typeof returned}`

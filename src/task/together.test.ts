@@ -418,7 +418,7 @@ describe('tasks that are called together', () => {
     const step: JointHandler<number, unknown> = (_, { tasks }) =>
       Promise.all(tasks.map(task => (task as TaskContext).step('charge', () => 1)))
     await run([1], step, { policy: { attempts: 1 } })
-    expect(await store.get(idOf(1))).toMatchObject({ status: 'dead', errorCode: 'step_together' })
+    expect(await store.get(idOf(1))).toMatchObject({ status: 'dead', errorCode: 'step_unsupported' })
   })
 
   it('know their tasks: attempt, lane, fence, log', async () => {

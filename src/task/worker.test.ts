@@ -783,7 +783,7 @@ describe('a worker', () => {
     await Promise.all([start(), start()])
     await start()
     await settle(clock)
-    expect(clock.timers).toBe(1)
+    expect(clock.timers).toBe(2)
     await worker.stop()
     expect(clock.timers).toBe(0)
   })
@@ -927,6 +927,20 @@ describe('a worker', () => {
     expect(await store.count({})).toMatchObject({ succeeded: 0 })
     await worker.stop()
     expect(clock.timers).toBe(0)
+  })
+
+  it('lets its store forget idle lanes without any retention, and nothing that has one', async () => {
+    const { clock, store, worker, start } = await bench([])
+    const asked: unknown[] = []
+    const prune = store.prune.bind(store)
+    store.prune = (keep, limit) => {
+      asked.push(Object.values(keep).filter(kept => kept !== undefined))
+      return prune(keep, limit)
+    }
+    await start()
+    await clock.advance('90s')
+    expect(asked).toEqual([[], []])
+    await worker.stop()
   })
 
   it('refuses a retention that is no duration', () => {
