@@ -200,6 +200,33 @@ describe('a Pushgateway', () => {
     expect(await scrape()).toContain('retry_job_errors_total{error_type="collection_error"} 1')
   })
 
+  it('keeps the metrics of each instance of a job', { timeout: 300_000 }, async () => {
+    const gateway = await startPushgateway()
+    onTestFinished(() => gateway.close())
+    const swept = async (instance: string | undefined, count: number) => {
+      registry = new Registry()
+      const sink = await metrics()
+      const push = await pushGateway({ url: gateway.url, registry, instance })
+      await push.restore()
+      db.exec('DELETE FROM archives')
+      for (let n = 0; n < count; n++) db.exec(`INSERT INTO archives VALUES ('a${n}', 'pending', 0, NULL)`)
+      await sweep({ sink })
+      await push.push()
+    }
+    await swept('a/1', 1)
+    await swept('b', 2)
+    await swept(undefined, 3)
+    await swept('a/1', 4)
+    const text = await (await fetch(`${gateway.url}/metrics`)).text()
+    const lines = text.split('\n').filter(line => line.startsWith('retry_job_documents_requeued_total'))
+    const total = (instance: string) =>
+      lines
+        .find(line => line.includes(`instance="${instance}"`))
+        ?.split(' ')
+        .at(-1)
+    expect([total('a/1'), total('b'), total('')]).toEqual(['5', '2', '3'])
+  })
+
   it('that is down is an error, and so is an address that is none', async () => {
     const push = await pushGateway({ url: 'http://app:pw@127.0.0.1:9', registry })
     await expect(push.push()).rejects.toThrow('fetch failed')

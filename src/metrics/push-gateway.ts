@@ -9,6 +9,11 @@ export interface PushGatewayOptions {
   readonly registry?: MetricsRegistry | undefined
   /** The name of the job. Default `redrive-sweeper`. */
   readonly job?: string | undefined
+  /**
+   * Tells this process from others that push for the same job, which would overwrite each other's metrics otherwise. It has to
+   * stay the same when the process is started again, so that it finds its own counters. Default: none.
+   */
+  readonly instance?: string | undefined
   /** How long the gateway may take to answer, in milliseconds. Default 10 000. */
   readonly timeoutMs?: number | undefined
 }
@@ -39,7 +44,7 @@ interface Held {
  * ```
  */
 export async function pushGateway(options: PushGatewayOptions): Promise<PushGateway> {
-  const { url, job = 'redrive-sweeper', timeoutMs = 10_000 } = options
+  const { url, job = 'redrive-sweeper', instance = '', timeoutMs = 10_000 } = options
   if (!URL.canParse(url)) throw new OptionError('url', `'url' must be the address of a Pushgateway.`)
   const { Counter, Gauge, register } = await loadPromClient()
   const registry = options.registry ?? register
@@ -61,12 +66,12 @@ export async function pushGateway(options: PushGatewayOptions): Promise<PushGate
   return {
     async push() {
       const headers = { 'content-type': registry.contentType }
-      const path = `/metrics/job/${encodeURIComponent(job)}`
+      const path = `/metrics${labelPath('job', job)}${instance === '' ? '' : labelPath('instance', instance)}`
       await ask(path, { method: 'PUT', headers, body: await registry.metrics() })
     },
     async restore() {
       const groups = groupsIn(await (await ask('/api/v1/metrics')).json())
-      const group = groups.find(({ labels }) => labels?.job === job) ?? {}
+      const group = groups.find(({ labels = {} }) => labels.job === job && (labels.instance ?? '') === instance) ?? {}
       for (const { name } of registry.getMetricsAsArray()) {
         const metric = registry.getSingleMetric(name)
         for (const { labels, value } of heldOf(group[name])) {
@@ -77,6 +82,12 @@ export async function pushGateway(options: PushGatewayOptions): Promise<PushGate
       }
     },
   }
+}
+
+/** A label of a group, as a part of a path. The gateway would take an escaped slash for one that divides the path. */
+function labelPath(name: string, value: string): string {
+  if (!value.includes('/')) return `/${name}/${encodeURIComponent(value)}`
+  return `/${name}@base64/${Buffer.from(value).toString('base64url')}`
 }
 
 type Group = Readonly<Record<string, unknown>> & { readonly labels?: Readonly<Record<string, string>> }

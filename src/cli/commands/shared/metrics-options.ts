@@ -10,6 +10,7 @@ import { nonEmpty, wholeNumber } from './options.js'
 /** Where a command's metrics go. */
 export interface MetricsOptions {
   readonly push?: string
+  readonly pushInstance?: string
   readonly metricsPort?: number
   readonly metricsHost: string
 }
@@ -26,6 +27,7 @@ export interface CommandMetrics {
 export function withMetricsOptions(command: Command): Command {
   return command
     .option('--push <url>', 'Pushgateway for metrics, such as http://localhost:9091 (or PUSHGATEWAY_URL)', nonEmpty)
+    .option('--push-instance <name>', 'Name of this process, if several push for one job', nonEmpty)
     .option('--metrics-port <port>', 'Serve metrics for Prometheus on this port', wholeNumber(0, 65_535))
     .option('--metrics-host <address>', 'Address to serve metrics on; 0.0.0.0 for all', nonEmpty, '127.0.0.1')
 }
@@ -42,7 +44,8 @@ export async function openMetrics(
   if (url === undefined && port === undefined) return undefined
   const registry = await newRegistry()
   const sink = await make(registry)
-  const gateway = url === undefined ? undefined : await pushGateway({ url, job, registry })
+  const gateway =
+    url === undefined ? undefined : await pushGateway({ url, job, instance: options.pushInstance, registry })
   const warn = (error: unknown) => console.say(`The metrics were not pushed: ${errorText(error)}`)
   await gateway?.restore().catch(warn)
   const server = port === undefined ? undefined : await serve({ port, host, registry })

@@ -105,8 +105,9 @@ limit to the next drain. After --deadline, running tasks get the grace period,
 and the rest is handed back. It exits with 3 if tasks became dead letters.
 
 With --metrics-port, Prometheus can scrape the metrics of its tasks and of the
-whole store. With --push, it pushes them to a Pushgateway: for a single worker
-that ends, such as one with --until-empty, since the last push wins.
+whole store. With --push, it pushes them to a Pushgateway: for a worker that
+ends, such as one with --until-empty. If several push at the same time, give
+each a --push-instance, since the last push wins.
 
 Schedules that the module exports are declared to the store. Every worker fires
 the schedules of its store, whoever has declared them.
