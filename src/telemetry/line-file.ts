@@ -1,3 +1,4 @@
+import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -99,7 +100,7 @@ export class LineFile {
     }
     await this.#release()
     await mkdir(dirname(this.path), { recursive: true, mode: 0o700 })
-    const handle = await open(this.path, 'a+', 0o600)
+    const handle = await openOrCreate(this.path)
     const { dev, ino } = await handle.stat()
     this.#file = { handle, dev, ino }
     return handle
@@ -127,4 +128,30 @@ export class LineFile {
     this.#file = undefined
     await file?.handle.close()
   }
+}
+
+const { O_APPEND, O_RDWR } = constants
+
+/**
+ * Opens a file to append to. It is created readable by its owner only, and never through a link: whoever made a link to a
+ * file that does not exist would choose where it is created.
+ */
+async function openOrCreate(path: string): Promise<FileHandle> {
+  const openExisting = () => open(path, O_APPEND | O_RDWR)
+  try {
+    return await openExisting()
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+  }
+  try {
+    return await open(path, 'ax+', 0o600)
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
+  }
+  // Another process has created it, unless it is a link to nowhere.
+  return openExisting()
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
 }

@@ -187,6 +187,17 @@ describe('an audit file that cannot be written', () => {
     expect(await messages()).toEqual(['kept'])
   })
 
+  test('follows a link to a file, and creates none through a link', async () => {
+    const target = `${path}.target`
+    await symlink(target, path)
+    const audit = open(path)
+    await expect(audit(retryOf('one'))).rejects.toMatchObject({ code: 'write_failed' })
+    await expect(readFile(target)).rejects.toMatchObject({ code: 'ENOENT' })
+    await writeFile(target, '')
+    await audit(retryOf('two'))
+    expect(await messages()).toEqual(['one', 'two'])
+  })
+
   test.skipIf(process.platform !== 'linux')('recovers from a full disk', async () => {
     await symlink('/dev/full', path)
     const audit = open(path)

@@ -50,11 +50,18 @@ async function opened(driver: typeof Database, path: string): Promise<Connection
 
 /**
  * Creates an empty file that its owner alone can read, since payloads may be private, and its folder likewise. SQLite gives
- * the WAL and its index the permissions of the file. What exists already keeps the permissions that it has.
+ * the WAL and its index the permissions of the file. What exists already keeps the permissions that it has. A link to a file
+ * that does not exist is refused: whoever made it would choose where the file is created.
  */
 function create(path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  if (fileAt(path) === undefined) closeSync(openSync(path, 'a', 0o600))
+  try {
+    if (fileAt(path) === undefined) closeSync(openSync(path, 'ax', 0o600))
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+    // Otherwise another process has created it.
+    if (fileAt(path) === undefined) throw new StoreForeignError(path, 'is a link to a file that does not exist')
+  }
 }
 
 /** Checks a file without writing to it. Throws unless it is a sound store. */

@@ -10,6 +10,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
   writeSync,
 } from 'node:fs'
@@ -48,6 +49,20 @@ async function refused(error: abstract new (...args: never[]) => Error, message:
   await expect(opening).rejects.toThrow(message)
   expect(hash()).toBe(before)
 }
+
+it('follows a link to a store or to a folder, and creates no file through a link', async () => {
+  const link = join(folder, 'link.db')
+  symlinkSync(path, link)
+  const opening = openSqlite(link)
+  await expect(opening).rejects.toThrow(StoreForeignError)
+  await expect(opening).rejects.toThrow(/is a link to a file that does not exist/)
+  expect(existsSync(path)).toBe(false)
+  await madeStore()
+  await (await openSqlite(link)).close()
+  symlinkSync(folder, join(folder, 'data'))
+  await (await openSqlite(join(folder, 'data', 'new.db'))).close()
+  expect(existsSync(join(folder, 'new.db'))).toBe(true)
+})
 
 /** A store with some tasks in all kinds of states, closed. */
 async function madeStore(count = 100): Promise<void> {
