@@ -26,6 +26,14 @@ const claimed = () =>
     return tasks.map(({ id }) => id).sort()
   })
 
+it('lists limits although a record of the audit log is damaged', async () => {
+  await folder.redrive(['lane', 'limit', '--kind', 'email', '--concurrency', '5'])
+  await folder.inStore(store => store.audit.append(['{"event_type":"lanes_limited"']))
+  const { code, out } = await folder.redrive(['lane', 'ls', '--kind', 'email'])
+  expect(code).toBe(0)
+  expect(out).toMatch(/^ {2}5 at once, set by ada at /m)
+})
+
 it('lists lanes with their tasks, state and limits', async () => {
   await folder.redrive(['lane', 'limit', '--kind', 'email', '--concurrency', '5', '--rate', '600/m'])
   await folder.redrive(['lane', 'pause', '--kind', 'report'])
