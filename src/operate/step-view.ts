@@ -6,8 +6,11 @@ import { isoOrNull, shown } from './task-view.js'
 export interface StepView {
   /** Its name, one of a kind in its task. */
   readonly name: string
-  /** `done`: its result is on record. `waiting`: it has failed and is tried again. `given_up`: its task died of it, or went on without it. */
-  readonly status: 'done' | 'waiting' | 'given_up'
+  /**
+   * `done`: its result is on record. `waiting`: it has failed and is tried again. `given_up`: its task died of it, or went on
+   * without it. `forgotten`: a redrive lets it run again.
+   */
+  readonly status: 'done' | 'waiting' | 'given_up' | 'forgotten'
   /** Failed attempts since its task was enqueued or last redriven. */
   readonly attempts: number
   /** Waits that a rate limit asked for, since then. */
@@ -46,10 +49,10 @@ export interface StepAttemptView {
 
 /** The view of a step. */
 export function stepView(step: StepRecord): StepView {
-  const { name, isDone, attempts, deferrals, nextAt, gaveUp, result, ledger } = step
+  const { name, attempts, deferrals, nextAt, gaveUp, result, ledger } = step
   return {
     name,
-    status: isDone ? 'done' : gaveUp === undefined ? 'waiting' : 'given_up',
+    status: statusOf(step),
     attempts,
     deferrals,
     nextAttemptAt: isoOrNull(nextAt),
@@ -57,6 +60,12 @@ export function stepView(step: StepRecord): StepView {
     result: result === undefined ? null : exactValue(result),
     history: ledger.map(attemptView),
   }
+}
+
+function statusOf({ isDone, gaveUp, ledger }: StepRecord): StepView['status'] {
+  if (isDone) return 'done'
+  if (gaveUp !== undefined) return 'given_up'
+  return ledger.at(-1)?.outcome === 'succeeded' ? 'forgotten' : 'waiting'
 }
 
 function attemptView(attempt: StepAttempt): StepAttemptView {

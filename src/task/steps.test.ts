@@ -252,7 +252,8 @@ describe('the result of a step', () => {
   it.each([
     ['a bigint', () => ({ n: 1n }), /JSON cannot hold a bigint \('n'\)/],
     ['a circle', () => cyclic, /circular structure/],
-    ['more than 256 KB', () => 'x'.repeat(2 ** 18), /262146 characters of JSON, and 262144 are allowed/],
+    ['more than 256 KB', () => 'x'.repeat(2 ** 18), /262146 bytes of JSON, and 262144 are allowed/],
+    ['more than 256 KB in fewer characters', () => '€'.repeat(90_000), /270002 bytes of JSON, and 262144 are allowed/],
     ['a Map', () => new Map([[1, 2]]), /the contents of a Map/],
     ['NaN', () => Number.NaN, /NaN/],
     ['what a handler returns', () => later('5m'), /later\(\) and skip\(\) are for the handler to return/],

@@ -10,7 +10,7 @@ import { isLater, isSkip } from '../outcomes.js'
 import type { StepContext, StepWork } from './step.js'
 
 /** A longer result belongs in a file or a table of its own, with a reference to it in the step. */
-const MAX_RESULT = 2 ** 18
+const MAX_RESULT_BYTES = 2 ** 18
 
 /** An attempt at a step to make. */
 export interface StepPlan {
@@ -103,8 +103,9 @@ export class StepAttempt implements Driver {
   /** Throws if the result cannot be recorded: then the step has failed. */
   returned(result: unknown): Returned {
     const text = this.#json(result)
-    if (text !== undefined && text.length > MAX_RESULT)
-      throw this.#notRecordable(`it is ${text.length} characters of JSON, and ${MAX_RESULT} are allowed`)
+    const bytes = text === undefined ? 0 : Buffer.byteLength(text)
+    if (bytes > MAX_RESULT_BYTES)
+      throw this.#notRecordable(`it is ${bytes} bytes of JSON, and ${MAX_RESULT_BYTES} are allowed`)
     return { type: 'succeeded', value: text }
   }
 

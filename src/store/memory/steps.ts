@@ -30,7 +30,9 @@ export class MemoryStepPort implements StepPort {
       const first = names.indexOf(name)
       if (steps === undefined || first < 0) continue
       for (const forgotten of names.slice(first, isAndLater ? undefined : first + 1)) {
-        steps.delete(forgotten)
+        const step = steps.get(forgotten)
+        if (step?.isDone !== true) continue
+        steps.set(forgotten, { ...step, isDone: false, result: undefined })
         gone++
       }
     }

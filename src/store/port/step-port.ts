@@ -4,6 +4,6 @@ import type { ForgottenSteps, StepRow } from '../contract/step.js'
 export interface StepPort {
   /** The steps of each task, in the order in which they were first recorded. */
   of(ids: readonly string[]): readonly (readonly StepRow[])[]
-  /** Forgets steps of tasks. Returns how many. */
+  /** Forgets the results of steps, so that they run again; their attempts stay on record. Returns how many. */
   forget(ids: readonly string[], steps: ForgottenSteps): number
 }

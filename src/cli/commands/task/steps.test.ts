@@ -127,8 +127,12 @@ it('redrives behind the last step on record, from a step, and without one', asyn
   expect((await redrive('dlq', 'redrive', 'c', '--yes', '--forget-step', 'create', '--why', 'no such user')).code).toBe(
     0,
   )
+  const forgotten = (await redrive('task', 'show', 'c', '--output', 'json')).json()
+  expect(forgotten.steps[0]).toMatchObject({ name: 'create', status: 'forgotten', result: null })
   await work()
   expect(ran).toEqual(['create', 'mail'])
+  const again = (await redrive('task', 'show', 'c', '--output', 'json')).json()
+  expect(again.steps[0].history).toMatchObject([{ outcome: 'succeeded' }, { outcome: 'succeeded' }])
   const audit = (await redrive('audit', 'tail', '--output', 'json')).json()
   expect(audit).toContainEqual(
     expect.objectContaining({

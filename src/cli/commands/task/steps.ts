@@ -44,6 +44,7 @@ function statePaint(status: StepView['status'], paint: Paint): (text: string) =>
     case 'done':
       return paint.green
     case 'waiting':
+    case 'forgotten':
       return paint.yellow
     case 'given_up':
       return paint.red

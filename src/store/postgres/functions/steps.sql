@@ -42,16 +42,17 @@ BEGIN
 END
 $$;
 
--- Forgets a step of these tasks; with `and_later`, also those that were first recorded after it. Returns how many.
+-- Forgets the result of a step of these tasks; with `and_later`, also those that were first recorded after it. Their attempts
+-- stay on record. Returns how many.
 CREATE OR REPLACE FUNCTION redrive.forget_steps(ids text[], of_name text, and_later boolean) RETURNS int
 LANGUAGE plpgsql /* verb */ AS $$
 DECLARE
   gone int;
 BEGIN
-  DELETE FROM redrive.step USING (
+  UPDATE redrive.step SET done = false, result = NULL FROM (
     SELECT named.task, named.sequence FROM redrive.step AS named WHERE named.task = ANY (ids) AND named.name = of_name
   ) AS first
-  WHERE step.task = ANY (ARRAY[first.task])
+  WHERE step.task = ANY (ARRAY[first.task]) AND step.done
     AND (step.sequence = first.sequence OR and_later AND step.sequence > first.sequence);
   GET DIAGNOSTICS gone = ROW_COUNT;
   RETURN gone;

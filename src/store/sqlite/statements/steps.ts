@@ -25,9 +25,9 @@ export function stepStatements(db: Preparer) {
       SELECT step.name, step.done, step.result, step.state FROM task CROSS JOIN step ON step.task = task.seq
       WHERE task.id = ? AND task.has_steps
       ORDER BY step.sequence`),
-    /** Of a JSON array of ids; with `later`, those that were first recorded after it too. */
+    /** Of a JSON array of ids; with `later`, those that were first recorded after it too. Their attempts stay on record. */
     forgetSteps: db.prepare<{ ids: string; name: string; later: number }>(/* sql */ `
-      DELETE FROM step WHERE sequence IN (
+      UPDATE step SET done = 0, result = NULL WHERE done = 1 AND sequence IN (
         SELECT gone.sequence FROM json_each(:ids) AS one
         CROSS JOIN task ON task.id = one.value AND task.has_steps
         CROSS JOIN step AS named ON named.task = task.seq AND named.name = :name
