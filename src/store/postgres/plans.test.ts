@@ -168,6 +168,15 @@ const VERBS: Readonly<Record<string, Prepare>> = {
     const [first] = (await claim(['a'])).tasks
     return () => store.completeIn(pool, first ?? { id: '', token: '' })
   },
+  'steps of tasks that run': async () => {
+    const { tasks } = await claim(['a', 'keyed'])
+    const step = { name: 'charge', isDone: true, result: '1', state: '{}' }
+    return () => Promise.all(tasks.map(({ id, token }) => store.recordStep({ ...step, id, token })))
+  },
+  'tasks that others may have locked': async () => {
+    const { tasks } = await claim(['a', 'keyed'])
+    return () => ask('locked_tasks', [tasks.map(({ id }) => id)])
+  },
   'cancelled tasks of a worker': async () => {
     const { tasks } = await claim(['a', 'keyed'])
     await store.cancel(tasks.map(({ id }) => id))
