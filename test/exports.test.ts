@@ -72,13 +72,13 @@ const EXPORTS: Readonly<Record<string, string>> = {
     openPostgresSource openSqliteSource sweeper`,
   'redrive/operate': `
     ArrangedTasks BackfillPlan Backfilled BatchExplanation BatchNotFoundError BatchView BudgetView Cancelled CostTotalView
-    DiscardPlan Discarded Examination FailedQueue FailedQueues GroupExplanation GroupNotFoundError GroupView
+    DeletedTasks DeletionSelection DiscardPlan Discarded EndedTasks Examination FailedQueue FailedQueues GroupExplanation GroupNotFoundError GroupView
     LaneView LedgerRowView LetterSelection MessageView NoFailedQueueError NoRouteError OperationInterruptedError
     OperationNotFoundError OperationPlan OperationRecord Pruned Purged QueueBusyError RedrivePlan Redriven Refusal
     RegroupPreview ReprocessPlan Reprocessed RequeuePlan Requeued ResultFileError ResultLog RunReport RunView
     ScheduleNotFoundError SchedulePlan ScheduleView SeenGroups SlotView StoreFigures TaskCountView TaskExplanation
-    TaskView Verification Why WorkerView YieldReport backfillSchedule cancelTasks closeBatch costTotals countTasks
-    discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue failedQueues findBatch
+    TaskView Verification Why WorkerView YieldReport backfillSchedule cancelTasks closeBatch completeTasks costTotals countTasks
+    deleteTasks discardDeadLetters eventIn examineBus explainGroup explainTask exportFailedQueue failTasks failedQueues findBatch
     findFailedQueue findSchedule followAudit groupFailedQueue groupFailures ledgerRowView listBatchTasks listBatches
     listBudgets listGroups listLanes listSchedules listTasks listWorkers messageView openResultLog operationOutcome
     pauseSchedule planBackfill planDiscard planOperation planRedrive planReprocess planRequeue planSchedule

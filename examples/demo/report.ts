@@ -17,6 +17,8 @@ const OUTCOMES: Readonly<Record<LedgerRow['outcome'], string>> = {
   cancelled: '',
   redriven: 'no attempt: somebody gave it fresh ones',
   discarded: 'no attempt: somebody gave it up for good',
+  completed: 'no attempt: somebody did its work by hand',
+  failed: 'no attempt: somebody made a dead letter of it',
   undone: 'no attempt: somebody took a redrive back',
   edited: 'no attempt: somebody changed its payload',
   promoted: 'no attempt: somebody made it due',

@@ -1,7 +1,10 @@
 import { shownText } from '../codec/internal.js'
 import { type GiveUpReason, hashJson } from '../policy/index.js'
 import type { NewTask, TaskRecord } from '../store/index.js'
-import type { AttemptEntry, ClaimedTask } from '../store/internal.js'
+import type { AttemptEntry, ClaimedTask, FAILED_BY_HAND } from '../store/internal.js'
+
+/** Why a task is dead. */
+export type DeathReason = GiveUpReason | typeof FAILED_BY_HAND
 
 /** The payload of a task that follows a death: the dead letter, and what it died of. */
 export interface Death {
@@ -13,8 +16,8 @@ export interface Death {
   readonly category: string
   /** The key of its lane; empty if there is none. */
   readonly key: string
-  /** Why it is dead. */
-  readonly reason: GiveUpReason
+  /** Why it is dead: the kernel's reason, or that a person failed it. */
+  readonly reason: DeathReason
   /** The code of its last failure, such as `http_502`; `null` if it never failed. */
   readonly errorCode: string | null
   /** Name and message of its last failure, bounded and redacted; `null` if it never failed. Of an encrypted kind, the name alone. */
@@ -44,7 +47,7 @@ const MAX_ID_BYTES = 480
 export function followers(
   kindAfter: string | undefined,
   task: Mortal,
-  reason: GiveUpReason,
+  reason: DeathReason,
   attempt?: AttemptEntry | undefined,
 ): readonly NewTask[] | undefined {
   const { id, kind, category, key, token, traceparent } = task

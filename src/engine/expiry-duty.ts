@@ -44,7 +44,8 @@ export class ExpiryDuty implements Duty {
   async declare(): Promise<void> {
     const kinds = this.#kinds.map(({ kind, stage, policy, policyHash, hasOwnTtl = false, onDead, bury }) => {
       const isMortal = (policy.ttl !== undefined || hasOwnTtl) && bury === undefined
-      return { kind, category: stage, policy: isMortal ? policyHash : undefined, onDead }
+      // A person may make a dead letter of any, and has to know what follows.
+      return { kind, category: stage, policy: isMortal || onDead !== undefined ? policyHash : undefined, onDead }
     })
     if (kinds.length > 0) await this.#store.lifetimes.declare(kinds)
   }

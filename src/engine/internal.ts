@@ -1,7 +1,7 @@
 // For the other folders of this package.
 
 export { Bell } from './bell.js'
-export type { Death } from './death.js'
+export { type Death, type DeathReason, followers } from './death.js'
 export {
   type Decode,
   decodedNotes,

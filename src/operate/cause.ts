@@ -1,6 +1,5 @@
-import { DOCUMENT_KIND } from '../engine/internal.js'
+import { type DeathReason, DOCUMENT_KIND } from '../engine/internal.js'
 import { ownPlace } from '../fingerprint/internal.js'
-import type { GiveUpReason } from '../policy/index.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
 import type { StepRecord } from '../store/internal.js'
 
@@ -14,7 +13,7 @@ export interface Remark {
 
 type Death = Pick<TaskRecord, 'kind' | 'reason' | 'attempts' | 'losses' | 'errorCode'>
 
-const CAUSES: Readonly<Record<GiveUpReason, (task: Death) => string>> = {
+const CAUSES: Readonly<Record<DeathReason, (task: Death) => string>> = {
   aborted: () => 'It was aborted.',
   final_error: () => 'Its error is final: another attempt would fail the same way.',
   losses_exhausted: ({ losses }) => (losses === 1 ? 'Its worker died.' : `Its worker died, ${losses} times.`),
@@ -26,6 +25,7 @@ const CAUSES: Readonly<Record<GiveUpReason, (task: Death) => string>> = {
   ttl_expired: () => 'Its time to live ended, or would have ended before the next attempt.',
   deadline_passed: () => 'Its deadline passed, or would have passed before the next attempt.',
   budget_empty: () => 'The retry budget was empty.',
+  failed_by_hand: () => 'Somebody failed it by hand.',
 }
 
 /** Whether it is a document that no service completed in time. Perhaps none ever began. */
@@ -51,7 +51,7 @@ export function causeOf(task: Death, step?: FatalStep): Remark {
   return { code: reason, text: isKnown(reason) ? CAUSES[reason](task) : reason }
 }
 
-function isKnown(reason: string): reason is GiveUpReason {
+function isKnown(reason: string): reason is DeathReason {
   return Object.hasOwn(CAUSES, reason)
 }
 

@@ -15,6 +15,14 @@ export { type CostTotalView, costTotals } from './cost-totals.js'
 export { countTasks, type TaskCountView } from './count-tasks.js'
 export { type Discarded, type DiscardPlan, discardDeadLetters, planDiscard } from './discard.js'
 export {
+  completeTasks,
+  type DeletedTasks,
+  type DeletionSelection,
+  deleteTasks,
+  type EndedTasks,
+  failTasks,
+} from './end-tasks.js'
+export {
   GroupNotFoundError,
   NoFailedQueueError,
   NoRouteError,

@@ -3,6 +3,7 @@
 export type { Route } from '../event/internal.js'
 export { deadOfBatch } from './batches.js'
 export { costByStage } from './cost-totals.js'
+export { completeWith, planDeletion, planEnd } from './end-tasks.js'
 export type { KnownQueues } from './failed-queues.js'
 export { followTask } from './follow-task.js'
 export { type BudgetReader, openGates, withGated } from './gates.js'

@@ -30,6 +30,39 @@ export function ofRun(id: string): Refusal {
   return { id, code: 'item_of_run', text }
 }
 
+/** The refusal to end or delete an item of a pipeline by hand. */
+export function ofRunByHand(id: string): Refusal {
+  const text = `${quoted(id)} is an item of a pipeline, and its run counts it. Cancel it, reprocess it, or prune the run as a whole.`
+  return { id, code: 'item_of_run', text }
+}
+
+/** The refusal to end or delete a task by hand while a worker has it. */
+export function runs(id: string): Refusal {
+  const text = `${quoted(id)} is running, and its handler may yet do the work. Cancel it first, and try again when it has ended.`
+  return { id, code: 'running', text }
+}
+
+/** The refusal to delete a member of a batch. */
+export function memberOf(id: string, batch: string): Refusal {
+  const text = `${quoted(id)} is a member of the batch ${quoted(batch)}, which counts it. It is deleted with the batch, by retention.`
+  return { id, code: 'member_of_batch', text }
+}
+
+/** The refusal to keep a result in plain text beside a payload that is encoded. */
+export function noCodec(id: string, kind: string): Refusal {
+  const text = `${quoted(id)} is of the encoded kind ${quoted(kind)}, and there is no codec for its result here. Pass its task.`
+  return { id, code: 'no_codec', text }
+}
+
+/** The refusal of a task that came into another state, or was locked, while it was to be changed. */
+export function changedSince(id: string): Refusal {
+  return {
+    id,
+    code: 'changed',
+    text: `${quoted(id)} was changed by somebody else meanwhile. Look at it, and try again.`,
+  }
+}
+
 /** The refusal to ask a running task again to end. */
 export function alreadyRequested(id: string): Refusal {
   const text = `${quoted(id)} is running, and its cancellation was requested already: it ends when its handler does.`

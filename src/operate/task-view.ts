@@ -1,7 +1,7 @@
 import { isEncoded, shownText } from '../codec/internal.js'
 import { exactValue } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord, TaskStatus } from '../store/index.js'
-import type { Cost } from '../store/internal.js'
+import { type Cost, FAILED_BY_HAND } from '../store/internal.js'
 import { type NotesView, notesView } from './notes-view.js'
 
 /** A task as plain JSON: times as ISO 8601 text in UTC, `null` where there is no value. */
@@ -189,7 +189,7 @@ function encodedText({ kind, payload, value = '', result = '', errorMessage = ''
 /** The attempt that a task died of was not scheduled again. A loss is no attempt. */
 function retryCount({ status, reason, attempts }: TaskRecord): number {
   const isDiscarded = status === 'cancelled' && reason !== undefined
-  const diedOfAttempt = isDiscarded || (status === 'dead' && reason !== 'losses_exhausted')
+  const diedOfAttempt = isDiscarded || (status === 'dead' && reason !== 'losses_exhausted' && reason !== FAILED_BY_HAND)
   return Math.max(0, diedOfAttempt ? attempts - 1 : attempts)
 }
 

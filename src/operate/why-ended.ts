@@ -1,7 +1,8 @@
+import { shownText } from '../codec/internal.js'
 import { explain, formatDuration, type Policy } from '../policy/index.js'
 import { commandArgs, commandLine } from '../policy/internal.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
-import { isItem, type StepRecord, stepRecord, type TaskStanding } from '../store/internal.js'
+import { FAILED_BY_HAND, isItem, type StepRecord, stepRecord, type TaskStanding } from '../store/internal.js'
 import { adviceFor, causeOf, fatalStep } from './cause.js'
 import { stepDecisions } from './step-decisions.js'
 import { isoOrNull } from './task-view.js'
@@ -78,7 +79,11 @@ export async function whyEnded(store: WhyStore, { task, twin }: TaskStanding): P
   const last = ledger.at(-1)
   switch (task.status) {
     case 'dead':
-      return withTwin(await whyDead(store, task, ledger), task, twin)
+      return withTwin(
+        task.reason === FAILED_BY_HAND ? whyFailed(task, ledger) : await whyDead(store, task, ledger),
+        task,
+        twin,
+      )
     case 'cancelled':
       return { causes: [await cancelled(store, task, ledger)], actions: [] }
     case 'skipped':
@@ -87,6 +92,7 @@ export async function whyEnded(store: WhyStore, { task, twin }: TaskStanding): P
         actions: [],
       }
     default: {
+      if (last?.outcome === 'completed') return { causes: [byHand('completed', 'It was completed', last)], actions: [] }
       const attempt = last === undefined ? '' : ` with attempt ${last.attempt}`
       const text = `It succeeded${attempt} at ${timeText(task.changedAt)}.`
       return { causes: [{ code: 'succeeded', text, facts: attemptFacts(last) }], actions: [] }
@@ -121,6 +127,29 @@ async function whyDead(store: WhyStore, task: TaskRecord, ledger: readonly Ledge
   const redrive = { text: advice.text, args: commandArgs('dlq redrive', {}, task.id) }
   const causes = [death, error, ...decisionCauses(policy, fatal)]
   return { causes, actions: [redrive, ...(await redriveGroup(store, task))] }
+}
+
+/** A dead letter that a person has made, and how its last attempt had gone, if it made one. */
+function whyFailed(task: TaskRecord, ledger: readonly LedgerRow[]): Because {
+  const act = ledger.findLast(({ outcome }) => outcome === 'failed')
+  const { code, text } = causeOf(task)
+  const last = ledger.findLast(({ error }) => error !== undefined)
+  const before = `The last error of an attempt: ${last?.error === undefined ? '' : shownText(last.error)}${whereText(last)}`
+  return {
+    causes: [
+      act === undefined
+        ? { code, text: `It is dead. ${text}`, facts: {} }
+        : byHand(code, 'It is dead. It was failed', act),
+      ...(last === undefined ? [] : [{ code: 'last_error', text: before, facts: attemptFacts(last) }]),
+    ],
+    actions: [{ text: adviceFor(task, undefined).text, args: commandArgs('dlq redrive', {}, task.id) }],
+  }
+}
+
+/** Who has ended a task by hand, and why. */
+function byHand(code: string, act: string, { worker: who, reason: why, endedAt }: LedgerRow): WhyCause {
+  const text = `${act} by hand at ${timeText(endedAt)}${byText({ who, why }, undefined)}.`
+  return { code, text, facts: { who, why: why ?? null, at: isoOrNull(endedAt) } }
 }
 
 /** The attempt at a step that a task died of, with the history before it; `undefined` if that is not on record as a whole. */

@@ -380,7 +380,7 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     expect(codes(await ask('b'))).toEqual(['final_error', 'last_error', 'decision_unknown'])
   })
 
-  it('it was cancelled, discarded or skipped, or has succeeded', async () => {
+  it('it was cancelled, discarded, skipped, completed or failed by hand, or has succeeded', async () => {
     await add('cancelled')
     await store.cancel([idOf('cancelled')], { who: 'ada', why: 'the customer withdrew' })
     expect(codes(await ask('cancelled'))).toEqual(['cancelled'])
@@ -398,6 +398,18 @@ describe.each(Object.entries(ENGINES))('why, on the %s store', (_, open) => {
     await settle({ type: 'dead', reason: 'final_error' })
     await store.discard([idOf('discarded')], { who: 'ada', why: 'refunded by hand' })
     expect((await ask('discarded')).answer).toMatch(/was discarded at .* by ada: refunded by hand\.$/)
+    await add('completed')
+    await store.complete([idOf('completed')], undefined, { who: 'ada', why: 'done by phone' })
+    expect(codes(await ask('completed'))).toEqual(['completed'])
+    expect((await ask('completed')).answer).toMatch(/^It was completed by hand at .*Z by ada: done by phone\.$/)
+    await add('failed')
+    await settle({ type: 'retry', delayMs: 0, isBackoff: true }, { verdict: DOWN, error: 'Error: Bad gateway' })
+    await store.fail([{ id: idOf('failed') }], { who: 'ada', why: 'the shop is closed' })
+    expect(codes(await ask('failed'))).toEqual(['failed_by_hand', 'last_error'])
+    expect((await ask('failed')).answer).toMatch(
+      /^It is dead\. It was failed by hand at .*Z by ada: the shop is closed\./,
+    )
+    expect((await ask('failed')).causes[1]?.text).toMatch(/^The last error of an attempt: Error: Bad gateway \(on w/)
     await add('skipped')
     await settle({ type: 'skipped', reason: 'too old' })
     expect((await ask('skipped')).answer).toBe('Its handler skipped it: too old.')

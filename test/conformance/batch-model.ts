@@ -48,12 +48,12 @@ export class BatchModel {
     batch.hasDead = members.some(({ status }) => status === 'dead')
   }
 
-  /** These tasks were cancelled or discarded, as far as they could be. */
+  /** These tasks were cancelled, discarded, completed or failed, as far as they could be. */
   actedOn(ids: readonly string[]): void {
     for (const name of namesOf(ids)) {
       const batch = this.#batches.get(name)
       if (batch?.endedAt === undefined) this.check(name)
-      else if (batch.hasDead) batch.hasDead = this.#membersOf(name).some(({ status }) => status === 'dead')
+      else batch.hasDead = this.#membersOf(name).some(({ status }) => status === 'dead')
     }
   }
 

@@ -175,6 +175,14 @@ class ModelRun {
         model.batches.actedOn(ids)
         return assert.deepEqual(await store.discard(ids, { who: 'ann', why: 'a duplicate' }), expected)
       }
+      case 'complete':
+      case 'fail':
+      case 'delete': {
+        const ids = chosen(step.picks, [...model.tasks.keys()])
+        const expected = ids.filter(id => model[step.op](id))
+        if (step.op !== 'delete') model.batches.actedOn(ids)
+        return assert.deepEqual(await endByHand(store, step.op, ids), expected)
+      }
       case 'edit': {
         for (const id of chosen(step.picks, [...model.tasks.keys()]))
           assert.equal(await store.edit(id, payloadOf(step), BY), model.edit(id, step.n), `whether ${id} was edited`)
@@ -370,4 +378,22 @@ function newTask<T extends Omit<NewTaskChoice, 'id' | 'unique' | 'n'> & Partial<
   now: number,
 ) {
   return { ...task, payload: payloadOf({ n }), submittedAt: now - submittedAgoMs, runAt: now + dueInMs }
+}
+
+function endByHand(
+  store: StoreContract,
+  act: 'complete' | 'fail' | 'delete',
+  ids: readonly string[],
+): Promise<string[]> {
+  switch (act) {
+    case 'complete':
+      return store.complete(ids, '1', BY)
+    case 'fail':
+      return store.fail(
+        ids.map(id => ({ id })),
+        BY,
+      )
+    case 'delete':
+      return store.delete(ids, BY)
+  }
 }

@@ -400,13 +400,45 @@ export class StoreModel {
       task.isToBeCancelled = true
       task.ledger.push('cancel_requested')
     } else if (task.status === 'waiting') {
-      const lane = this.lane(task)
-      const isHead = lane.limits.isOrdered && lane.heldBy === id && task.ledger.at(-1) !== 'deferred'
-      if (isHead) Object.assign(lane, { heldUntil: -Infinity, heldBy: undefined })
-      Object.assign(task, { status: 'cancelled', changedAt: this.now, budget: undefined })
+      this.#withdraw(task)
       task.ledger.push('cancelled')
-      this.uniques.release(task)
     } else return false
+    return true
+  }
+
+  #withdraw(task: ModelTask): void {
+    const lane = this.lane(task)
+    const isHead = lane.limits.isOrdered && lane.heldBy === task.id && task.ledger.at(-1) !== 'deferred'
+    if (isHead) Object.assign(lane, { heldUntil: -Infinity, heldBy: undefined })
+    Object.assign(task, { status: 'cancelled', changedAt: this.now, budget: undefined })
+    this.uniques.release(task)
+  }
+
+  complete(id: string): boolean {
+    const task = this.tasks.get(id)
+    if (task?.status !== 'waiting' && task?.status !== 'dead' && task?.status !== 'cancelled') return false
+    if (task.status === 'waiting') this.#withdraw(task)
+    Object.assign(task, { status: 'succeeded', changedAt: this.now, attempts: 0, deferrals: 0, losses: 0 })
+    Object.assign(task, { group: undefined, value: undefined, isUndecided: false, moved: undefined })
+    task.ledger.push('completed')
+    return true
+  }
+
+  fail(id: string): boolean {
+    const task = this.tasks.get(id)
+    if (task?.status !== 'waiting' && task?.status !== 'cancelled') return false
+    if (task.status === 'waiting') this.#withdraw(task)
+    Object.assign(task, { status: 'dead', changedAt: this.now, isUndecided: false, moved: undefined })
+    task.blocks = this.lane(task).limits.onDead === 'block'
+    task.ledger.push('failed')
+    return true
+  }
+
+  delete(id: string): boolean {
+    const task = this.tasks.get(id)
+    if (task === undefined || task.status === 'running' || this.batches.isKept(id)) return false
+    if (task.status === 'waiting') this.#withdraw(task)
+    this.tasks.delete(id)
     return true
   }
 

@@ -35,6 +35,7 @@ export type Operation =
   | { readonly op: 'expire'; readonly picks: readonly number[] }
   | { readonly op: 'redrive'; readonly picks: readonly number[]; readonly twin: TwinRule }
   | { readonly op: 'discard'; readonly picks: readonly number[] }
+  | { readonly op: 'complete' | 'fail' | 'delete'; readonly picks: readonly number[] }
   /** Replaces payloads by a number. */
   | { readonly op: 'edit'; readonly picks: readonly number[]; readonly n: number }
   /** A bulk act on all dead letters of a kind: a redrive, perhaps with a patch that sets or removes a field, or a discard. */
@@ -259,6 +260,7 @@ export function operations(): fc.Arbitrary<Operation[]> {
     { weight: 1, arbitrary: fc.record({ op: op('expire'), picks }) },
     { weight: 2, arbitrary: fc.record({ op: op('redrive'), picks, twin }) },
     { weight: 1, arbitrary: fc.record({ op: op('discard'), picks }) },
+    { weight: 2, arbitrary: fc.record({ op: fc.constantFrom('complete', 'fail', 'delete'), picks }) },
     { weight: 1, arbitrary: fc.record({ op: op('edit'), picks, n: fc.nat({ max: 2 }) }) },
     { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constantFrom('redrive', 'discard'), kind }) },
     { weight: 3, arbitrary: fc.record({ op: op('act'), act: fc.constant('redrive' as const), kind, patch, twin }) },

@@ -4,6 +4,7 @@ import { ARRANGE } from './arrange.js'
 import { BATCHES } from './batches.js'
 import { BUDGETS } from './budgets.js'
 import { BULK_ACTS } from './bulk-acts.js'
+import { BY_HAND } from './by-hand.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
 import { COSTS } from './costs.js'
@@ -70,6 +71,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   workers: WORKERS,
   operators: OPERATORS,
   'operator records': OPERATOR_RECORDS,
+  'ends by hand': BY_HAND,
   operations: BULK_ACTS,
   'acts on tasks that wait': ARRANGE,
   'redrives with a patch': PATCHED_REDRIVES,

@@ -146,6 +146,8 @@ function answerIn(
     case 'lost':
     case 'redriven':
     case 'discarded':
+    case 'completed':
+    case 'failed':
     case 'undone':
     case 'edited':
     case 'promoted':

@@ -41,9 +41,9 @@ export interface AttemptEntry {
 
 /**
  * A row of the ledger. Rows never change, except that a `lost` row is completed by the decision on it. A `redriven`,
- * `discarded`, `undone`, `edited`, `promoted`, `rescheduled`, `prioritized` or `cancel_requested` row is not an attempt: its number is 0, its `worker` is the person
- * who asked and its `reason` is why. So is the `cancelled` row of a task that was cancelled while it waited. A task that was
- * running has a `cancel_requested` row, and then the row of its attempt.
+ * `discarded`, `completed`, `failed`, `undone`, `edited`, `promoted`, `rescheduled`, `prioritized` or `cancel_requested` row is
+ * not an attempt: its number is 0, its `worker` is the person who asked and its `reason` is why. So is the `cancelled` row of a task that was
+ * cancelled while it waited. A task that was running has a `cancel_requested` row, and then the row of its attempt.
  */
 export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
   /** Counts all rows of the task, from 1. */
@@ -65,6 +65,8 @@ export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
     | 'lost'
     | 'redriven'
     | 'discarded'
+    | 'completed'
+    | 'failed'
     | 'undone'
     | 'edited'
     | 'promoted'
@@ -75,7 +77,7 @@ export interface LedgerRow extends Omit<AttemptEntry, 'group'> {
   readonly delayMs: number | undefined
   /** Why the task is dead, was skipped or was redriven. */
   readonly reason: string | undefined
-  /** The state that an operator's act replaced, so that it can be undone: with the rows of all acts but cancellations and undos. */
+  /** The state that an operator's act replaced, so that it can be undone: with the rows of all acts that can be. */
   readonly before?: Before | undefined
 }
 

@@ -1,20 +1,20 @@
 import type { NewTask } from './task.js'
 
-/** A kind of tasks with a time to live, as the last worker that ran it declared it. */
+/** A kind of tasks that have a time to live, or whose deaths others follow, as the last worker that ran it declared it. */
 export interface Lifetime {
   /** The kind of the tasks. */
   readonly kind: string
   /** The category of the tasks, where it has a time to live of its own: a stage. Default: all. */
   readonly category?: string | undefined
-  /** The hash of the policy, which has the time to live. */
+  /** The hash of the policy, which has the time to live, if there is one. */
   readonly policy: string
   /** The kind of the task that follows a death. Default: none does. */
   readonly onDead?: string | undefined
 }
 
-/** Tasks that a worker runs, with a time to live or without. */
+/** Tasks that a worker runs. */
 export interface Declaring extends Omit<Lifetime, 'policy'> {
-  /** The hash of the policy. Absent if tasks may wait for ever. */
+  /** The hash of the policy. Absent if tasks may wait for ever, and nothing follows a death. */
   readonly policy?: string | undefined
 }
 
@@ -32,7 +32,7 @@ export interface ExpiredTask {
 export interface LifetimeStore {
   /** Keeps what a worker declares of its kinds, in place of what was declared before. */
   declare(kinds: readonly Declaring[]): Promise<void>
-  /** All kinds with a time to live, live workers or not. */
+  /** All kinds that were declared, live workers or not. */
   list(): Promise<readonly Lifetime[]>
   /**
    * Gives up waiting tasks whose time to live is over, as a settlement would: `dead` with the reason `ttl_expired`, without an

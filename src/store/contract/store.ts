@@ -111,6 +111,14 @@ export interface TaskReader {
   watchEnd(id: string, callback: () => void): () => void
 }
 
+/** A task to make a dead letter of. */
+export interface FailedTask {
+  /** Its id. */
+  readonly id: string
+  /** The tasks that follow its death. */
+  readonly ifDead?: readonly NewTask[] | undefined
+}
+
 /** An operator's verbs on tasks. */
 export interface TaskControl {
   /**
@@ -132,6 +140,24 @@ export interface TaskControl {
    * that it changed.
    */
   discard(ids: readonly string[], by: Required<By>): Promise<string[]>
+  /**
+   * Ends tasks as succeeded that wait, are dead or were cancelled: somebody has done their work by hand. `result` is JSON text, or
+   * that of a codec. Running tasks are left alone, and so are items of runs. Each has a `completed` row in its ledger. Appends an audit record
+   * in the same transaction. Returns the ids that it changed.
+   */
+  complete(ids: readonly string[], result: string | undefined, by: By): Promise<string[]>
+  /**
+   * Makes dead letters of tasks that wait or were cancelled, with the reason `failed_by_hand` and the person's words as their
+   * last error. Running tasks are left alone, and so are items of runs. Each has a `failed` row in its ledger. Appends an audit
+   * record in the same transaction. Returns the ids that it changed.
+   */
+  fail(tasks: readonly FailedTask[], by: Required<By>): Promise<string[]>
+  /**
+   * Deletes tasks with their history, and appends an audit record in the same transaction. Waiting ones are cancelled first,
+   * and dead ones discarded. Running tasks are left alone, and so are items of runs and members of batches, which are counted.
+   * The ids are free again. Returns those that it deleted.
+   */
+  delete(ids: readonly string[], by: By): Promise<string[]>
   /**
    * Replaces the payload of a task that waits or is dead. The original stays on record, in an `edited` row of the ledger.
    * Returns whether there was such a task. An item of a run keeps its payload, since later stages have its value.

@@ -10,6 +10,7 @@ import {
   type Advance,
   type After,
   afterDiscard,
+  afterEndByHand,
   afterLoss,
   afterRedrive,
   afterSettlement,
@@ -26,7 +27,7 @@ import { acted } from '../rules/ledger-change.js'
 import { notesOf } from '../rules/notes-of.js'
 import { memberTally } from '../rules/operations/member-tally.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
-import { cancellationOf, isEditable, isInPart } from '../rules/operator-acts.js'
+import { cancellationOf, type EndByHand, isEditable, isInPart, isRemovable, isToEndAs } from '../rules/operator-acts.js'
 import { taskIds } from '../rules/task-id.js'
 import { created, QUEUED_UNTIL, stands } from '../rules/unique.js'
 import { releaseKey, takeKey } from '../rules/unique-keys.js'
@@ -155,6 +156,34 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
     return [...new Set(ids)].filter(id => {
       const task = this.tasks.get(id)
       return task !== undefined && this.#cancel(task, now, by)
+    })
+  }
+
+  withdraw(ids: readonly string[], now: number): void {
+    this.cancel(
+      ids.filter(id => this.tasks.get(id)?.record.status === 'waiting'),
+      undefined,
+      now,
+    )
+  }
+
+  finish(ids: readonly string[], end: EndByHand, by: By, now: number): string[] {
+    return ids.filter(id => {
+      const task = this.tasks.get(id)
+      if (task === undefined || !isToEndAs(end, { status: task.record.status, isItem: task.lane.hasItems }))
+        return false
+      this.#mark(task, undefined)
+      this.#change(task, afterEndByHand(standingOf(task), end, by, now), now)
+      return true
+    })
+  }
+
+  remove(ids: readonly string[]): string[] {
+    return ids.filter(id => {
+      const task = this.tasks.get(id)
+      if (task === undefined || !isRemovable({ status: task.record.status, isItem: task.lane.hasItems })) return false
+      this.forget(id)
+      return true
     })
   }
 

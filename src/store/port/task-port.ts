@@ -3,6 +3,7 @@ import type { NewTask } from '../contract/task.js'
 import type { ArrangedAs, Arrangement } from '../rules/arrange.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
+import type { EndByHand } from '../rules/operator-acts.js'
 
 /** A task that is an item of a run. */
 export interface Item {
@@ -41,6 +42,12 @@ export interface TaskPort {
   discard(ids: readonly string[], by: By, now: number, part?: PartOfOperation): string[]
   /** Ends waiting tasks, and asks running ones to end. Returns the ids of both. */
   cancel(ids: readonly string[], by: By | undefined, now: number): string[]
+  /** Cancels those of these tasks that wait, off the record: something else becomes of them in the same transaction. */
+  withdraw(ids: readonly string[], now: number): void
+  /** Gives tasks that have ended the end that a person says, on record. Returns the ids of those that `isToEndAs` says. */
+  finish(ids: readonly string[], end: EndByHand, by: By, now: number): string[]
+  /** Deletes tasks that `isRemovable` says, with their history and their steps. Returns their ids. */
+  remove(ids: readonly string[], now: number): string[]
   /** Gives up waiting tasks that have not changed since, without an attempt, but for those in paused lanes. Returns their ids. */
   expire(tasks: readonly TaskPlace[], now: number): string[]
   /**

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import type { ClaimedTask, Outcome, Settlement } from '../contract/claim.js'
 import type { KindStats } from '../contract/list.js'
-import type { NewTask, UniqueKey } from '../contract/task.js'
+import type { NewTask, TaskStatus, UniqueKey } from '../contract/task.js'
 import { openPostgres, type PostgresStore } from './internal.js'
 
 /*
@@ -119,6 +119,30 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   'expire of tasks that wait': async () => {
     const { items } = await store.list({ kind: 'a', status: 'waiting' }, { limit: BATCH })
     return () => store.lifetimes.expire(items.map(({ id, changedAt }) => ({ id, changedAt })))
+  },
+  'completion of tasks that wait': async () => {
+    const ids = await waitingIds()
+    return () => store.complete(ids, '1', BY)
+  },
+  'completion of dead letters': async () => {
+    const ids = await endedIds('dead')
+    return () => store.complete(ids, undefined, BY)
+  },
+  'failure by hand': async () => {
+    const ids = await waitingIds()
+    return () =>
+      store.fail(
+        ids.map(id => ({ id })),
+        BY,
+      )
+  },
+  'deletion of tasks that wait': async () => {
+    const ids = await waitingIds()
+    return () => store.delete(ids, BY)
+  },
+  'deletion of tasks that have ended': async () => {
+    const ids = [...(await endedIds('succeeded')), ...(await endedIds('dead'))]
+    return () => store.delete(ids, BY)
   },
   'declare of times to live': () => () => store.lifetimes.declare([{ kind: 'a', policy: 'p' }]),
   'times to live': () => () => store.lifetimes.list(),
@@ -321,6 +345,20 @@ function task(kind: string): NewTask {
 /** A task with a unique key, which its payload repeats. */
 function keyed(key: string, conflict: UniqueKey['conflict']): NewTask {
   return { kind: 'unique', payload: key, unique: { key, while: 'unfinished', conflict } }
+}
+
+const BY = { who: 'ann', why: 'a duplicate' }
+
+/** The ids of a few tasks that wait. */
+async function waitingIds(): Promise<string[]> {
+  const { rows } = await pool.query('SELECT task FROM redrive.waiting LIMIT $1', [BATCH])
+  return rows.map(({ task }) => task)
+}
+
+/** The ids of a few tasks that have ended. */
+async function endedIds(status: TaskStatus): Promise<string[]> {
+  const { items } = await store.list({ status }, { limit: BATCH })
+  return items.map(({ id }) => id)
 }
 
 const CLAIM = { worker: 'w', leaseMs: 60_000, limit: BATCH, isIdle: false }

@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '98c7b79661c745d6ce95a5caea35d6c3d2f98642fa9d56baae48b0152f676ffb',
+  1: '5cd4038a2884a9bd2b184e16e78d81f008c05421ca23665a64df6233faf37442',
 }
 
 const MAX_LINES = 60

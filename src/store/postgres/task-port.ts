@@ -5,7 +5,9 @@ import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
 import type { ArrangedAs, Arrangement } from '../rules/arrange.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
+import type { EndByHand } from '../rules/operator-acts.js'
 import { mayBeItem } from '../rules/runs/items.js'
+import { State } from '../rules/task-state.js'
 import type { Sql } from './database.js'
 import type { Enqueues } from './enqueue.js'
 import { byValues } from './text.js'
@@ -34,6 +36,19 @@ export class PostgresTaskPort implements Promised<TaskPort> {
 
   async cancel(ids: readonly string[], by: By | undefined): Promise<string[]> {
     return inOrder(ids, await this.#sql.call('cancel', [ids, ...byValues(by), this.#sql.at]))
+  }
+
+  async withdraw(ids: readonly string[]): Promise<void> {
+    await this.#sql.call('withdraw', [ids, this.#sql.at])
+  }
+
+  async finish(ids: readonly string[], end: EndByHand, by: By): Promise<string[]> {
+    const result = end.type === 'succeeded' ? (end.result ?? null) : null
+    return inOrder(ids, await this.#sql.call('finish', [ids, State[end.type], result, ...byValues(by), this.#sql.at]))
+  }
+
+  async remove(ids: readonly string[]): Promise<string[]> {
+    return inOrder(ids, await this.#sql.call('remove', [ids]))
   }
 
   async expire(tasks: readonly TaskPlace[]): Promise<string[]> {

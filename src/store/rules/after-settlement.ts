@@ -5,6 +5,7 @@ import type { TaskRecord, TaskStatus } from '../contract/task.js'
 import { type Answer, answerOf, isFirstAttempt } from './budgets/attempt-counts.js'
 import { lostGroup } from './groups/failure-group.js'
 import { acted, attempted, decided, type LedgerChange, type LostClaim } from './ledger-change.js'
+import type { EndByHand } from './operator-acts.js'
 
 /**
  * The rules of a settlement: where a task stands after an attempt has ended, after its worker has died, and after a
@@ -17,6 +18,7 @@ import { acted, attempted, decided, type LedgerChange, type LostClaim } from './
  * | `afterRedrive`    | `redrive` in `operators`                  | `move_dead`                        |
  * | `afterUndo`       |                                           | `undo_members`                     |
  * | `afterDiscard`    |                                           | `discard`                          |
+ * | `afterEndByHand`  |                                           | `finish`                           |
  *
  * The conformance suite and the model test hold for all of them.
  */
@@ -209,6 +211,25 @@ export function afterUndo(standing: Standing, before: Before, by: By, now: numbe
 export function afterDiscard(standing: Standing, by: Required<By>, now: number): After {
   const after = ended(standing, undefined, acted('discarded', by, now, beforeOf(standing)))
   after.reason = by.why
+  return after
+}
+
+/** The reason of a dead letter that a person has made, and the code of its error. */
+export const FAILED_BY_HAND = 'failed_by_hand'
+
+/** After a person has ended a task, whatever became of it before. What the person says of a failure is its last error. */
+export function afterEndByHand(standing: Standing, end: EndByHand, by: By, now: number): After {
+  if (end.type === 'succeeded') {
+    const after = ended(standing, undefined, acted('completed', by, now))
+    after.result = end.result
+    return cleared(after, 'succeeded')
+  }
+  const after = ended(standing, undefined, acted('failed', by, now))
+  after.status = 'dead'
+  after.reason = FAILED_BY_HAND
+  after.errorClass = 'final'
+  after.errorCode = FAILED_BY_HAND
+  after.errorMessage = by.why
   return after
 }
 

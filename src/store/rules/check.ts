@@ -8,7 +8,7 @@ import type { Lane, LaneSelection } from '../contract/lane.js'
 import type { By } from '../contract/ledger.js'
 import type { CountField, PageRequest, TaskFilter } from '../contract/list.js'
 import type { StepRecording } from '../contract/step.js'
-import type { OnceOptions, Retention } from '../contract/store.js'
+import type { FailedTask, OnceOptions, Retention } from '../contract/store.js'
 import type { Cost, NewTask, TaskStatus } from '../contract/task.js'
 import { checkUnique } from './check-unique.js'
 import { checkJsonObject } from './json-object.js'
@@ -262,9 +262,22 @@ export function checkPerson(by: By): void {
 
 /** Work that is given up for good has a reason. */
 export function checkDiscard(by: Required<By>): void {
+  checkReason(by, 'they are discarded')
+}
+
+/** Checks the arguments of `fail`. The reason becomes the last error of the tasks. */
+export function checkFail(tasks: readonly FailedTask[], by: Required<By>): void {
+  if (!Array.isArray(tasks)) throw new OptionError('tasks', `'tasks' must be a list, got ${quoted(tasks)}.`)
+  for (const { id, ifDead = [] } of tasks as readonly FailedTask[]) {
+    checkName('id', id)
+    ifDead.forEach(checkNewTask)
+  }
+  checkReason(by, 'they have failed')
+}
+
+function checkReason(by: Required<By>, what: string): void {
   checkPerson(by)
-  if (by.why === undefined || by.why.trim() === '')
-    throw new OptionError('why', `'why' must say why they are discarded.`)
+  if (by.why === undefined || by.why.trim() === '') throw new OptionError('why', `'why' must say why ${what}.`)
 }
 
 /** Checks the arguments of `completeIn`. Its result is JSON text. */

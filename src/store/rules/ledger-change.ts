@@ -71,6 +71,8 @@ export function acted(
     | 'redriven'
     | 'cancelled'
     | 'discarded'
+    | 'completed'
+    | 'failed'
     | 'undone'
     | 'edited'
     | 'promoted'

@@ -46,6 +46,25 @@ export function isInPart(
   return part === undefined || (changedAt <= part.diedUntil && operation !== part.operation)
 }
 
+/** How a person ends a task: it is done, perhaps with a result, or given up. */
+export type EndByHand = { readonly type: 'succeeded'; readonly result?: string | undefined } | { readonly type: 'dead' }
+
+/**
+ * Whether a person may give a task that has ended this end. One that waits is cancelled first, and one that runs belongs to its
+ * worker until it has ended. An item keeps its end, since its run counts it.
+ */
+export function isToEndAs(
+  { type }: EndByHand,
+  { status, isItem }: { readonly status: TaskStatus; readonly isItem: boolean },
+): boolean {
+  return !isItem && (status === 'cancelled' || (status === 'dead' && type === 'succeeded'))
+}
+
+/** Whether a task may be deleted. A dead letter is discarded first. Items are pruned with their run. */
+export function isRemovable({ status, isItem }: { readonly status: TaskStatus; readonly isItem: boolean }): boolean {
+  return !isItem && (status === 'succeeded' || status === 'skipped' || status === 'cancelled')
+}
+
 /** Whether the payload of a task may be replaced. An item keeps its own, since later stages have its value. */
 export function isEditable({ status, isItem }: { readonly status: TaskStatus; readonly isItem: boolean }): boolean {
   return !isItem && (status === 'waiting' || status === 'dead')

@@ -64,7 +64,7 @@ type OperatorAct =
   | OperationEvent
   /** `ids` has the first hundred of those that have ended or will end, `count` their number. */
   | {
-      readonly event_type: 'tasks_cancelled' | 'tasks_discarded'
+      readonly event_type: 'tasks_cancelled' | 'tasks_discarded' | 'tasks_completed' | 'tasks_failed' | 'tasks_deleted'
       readonly count: number
       readonly ids: readonly string[]
     }
@@ -210,6 +210,16 @@ export function cancelRecord(ids: readonly string[], by: By, now: number): strin
 /** The record of dead letters that were discarded, as JSON. */
 export function discardRecord(ids: readonly string[], by: By, now: number): string {
   return recordOf({ event_type: 'tasks_discarded', count: ids.length, ids: ids.slice(0, MAX_IDS) }, by, now)
+}
+
+/** The record of tasks that a person has completed, failed or deleted, as JSON. */
+export function byHandRecord(
+  event_type: 'tasks_completed' | 'tasks_failed' | 'tasks_deleted',
+  ids: readonly string[],
+  by: By,
+  now: number,
+): string {
+  return recordOf({ event_type, count: ids.length, ids: ids.slice(0, MAX_IDS) }, by, now)
 }
 
 /** The record of a pause or of its end, as JSON. */

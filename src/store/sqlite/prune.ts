@@ -1,4 +1,5 @@
 import type { Retention } from '../contract/store.js'
+import type { TaskStatus } from '../contract/task.js'
 import { HOUR_MS, hourOf } from '../rules/groups/trend.js'
 import { COOLED_MS, LANES_AT_ONCE, laneWindow } from '../rules/idle-lanes.js'
 import { ENDED_STATUSES, keptMs, surplus } from '../rules/retention.js'
@@ -83,12 +84,29 @@ function pruneTasks(
   now: number,
 ): number {
   const tasks = statements.endedBefore.all(state, before, limit)
-  for (const { seq, lane, failure_group, has_steps } of tasks) {
-    statements.forgetLedger.run(seq)
-    if (has_steps) statements.dropSteps.run(seq)
-    statements.forgetTask.run(seq)
-    book.move(lane, statusOf(state), undefined)
-    book.groups.leave(failure_group, statusOf(state), now)
-  }
+  for (const task of tasks) forgetTask(statements, book, task, statusOf(state), now)
   return tasks.length
+}
+
+/** A task that has ended, as far as its deletion needs it. */
+interface EndedRow {
+  readonly seq: number
+  readonly lane: number
+  readonly failure_group: string | null
+  readonly has_steps: number
+}
+
+/** Deletes a task that has ended, with its ledger and its steps. */
+export function forgetTask(
+  statements: Statements,
+  book: LaneBook,
+  { seq, lane, failure_group, has_steps }: EndedRow,
+  status: TaskStatus,
+  now: number,
+): void {
+  statements.forgetLedger.run(seq)
+  if (has_steps) statements.dropSteps.run(seq)
+  statements.forgetTask.run(seq)
+  book.move(lane, status, undefined)
+  book.groups.leave(failure_group, status, now)
 }

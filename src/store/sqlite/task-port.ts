@@ -4,8 +4,10 @@ import type { Item, TaskPort, UnfinishedTask } from '../port/task-port.js'
 import type { ArrangedAs, Arrangement } from '../rules/arrange.js'
 import type { TaskPlace } from '../rules/cursor.js'
 import type { PartOfOperation } from '../rules/operations/operation-rules.js'
+import type { EndByHand } from '../rules/operator-acts.js'
 import { mayBeItem } from '../rules/runs/items.js'
 import { arrange } from './arrange.js'
+import { finish, remove, withdraw } from './end-by-hand.js'
 import { enqueue } from './enqueue.js'
 import { cancel, deadAmong, discard, edit, expire, redrive } from './operators.js'
 import type { SqliteParts } from './port.js'
@@ -34,6 +36,18 @@ export class SqliteTaskPort implements TaskPort {
 
   cancel(ids: readonly string[], by: By | undefined, now: number): string[] {
     return cancel(this.#parts.statements, ids, by, now)
+  }
+
+  withdraw(ids: readonly string[], now: number): void {
+    withdraw(this.#parts.statements, ids, now)
+  }
+
+  finish(ids: readonly string[], end: EndByHand, by: By, now: number): string[] {
+    return finish(this.#parts.statements, ids, end, by, now)
+  }
+
+  remove(ids: readonly string[], now: number): string[] {
+    return remove(this.#parts.statements, ids, now)
   }
 
   expire(tasks: readonly TaskPlace[], now: number): string[] {

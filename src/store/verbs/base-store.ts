@@ -16,7 +16,15 @@ import type { RetriedTask } from '../contract/retried-task.js'
 import type { RunStore } from '../contract/run-store.js'
 import type { ScheduleStore } from '../contract/schedule-store.js'
 import type { StepRecording, StepRow } from '../contract/step.js'
-import type { AuditStore, JsonRecord, PolicyStore, Retention, StoreContract, TaskVerbs } from '../contract/store.js'
+import type {
+  AuditStore,
+  FailedTask,
+  JsonRecord,
+  PolicyStore,
+  Retention,
+  StoreContract,
+  TaskVerbs,
+} from '../contract/store.js'
 import type { Enqueued, NewTask, TaskRecord, TaskStatus } from '../contract/task.js'
 import type { TaskStanding } from '../contract/task-standing.js'
 import type { WorkerRecord } from '../contract/worker-store.js'
@@ -29,6 +37,7 @@ import {
   checkCosts,
   checkCountFields,
   checkDiscard,
+  checkFail,
   checkFilter,
   checkIds,
   checkLaneSelection,
@@ -39,6 +48,7 @@ import {
   checkNotUnique,
   checkPage,
   checkPause,
+  checkPerson,
   checkRetention,
   checkSettlement,
   checkStep,
@@ -59,7 +69,14 @@ import { Operations, prunableOperations, pruneOperations } from './operations.js
 import { Runs, redriveTasks } from './runs.js'
 import { Schedules } from './schedules.js'
 import { countContaining, listContaining, partsOf } from './search.js'
-import { cancelOnRecord, discardOnRecord, editOnRecord } from './tasks.js'
+import {
+  cancelOnRecord,
+  completeOnRecord,
+  deleteOnRecord,
+  discardOnRecord,
+  editOnRecord,
+  failOnRecord,
+} from './tasks.js'
 import { countKeyed, listKeyed, standingWithTwin } from './unique.js'
 
 /** The verbs that each store carries out in its own way: hot ones, and `prune`, which knows every table. */
@@ -332,6 +349,30 @@ export class BaseStore implements Omit<StoreContract, 'once' | 'close'> {
     // Their lanes may have stopped at them.
     if (discarded.length > 0) this.#bell.ring()
     return discarded
+  }
+
+  async complete(ids: readonly string[], result: string | undefined, by: By): Promise<string[]> {
+    checkIds(ids)
+    if (result !== undefined) checkText('result', result)
+    checkPerson(by)
+    const completed = await this.#transactions.write(tx => completeOnRecord(tx, ids, result, by))
+    if (completed.length > 0) this.#changed(completed)
+    return completed
+  }
+
+  async fail(tasks: readonly FailedTask[], by: Required<By>): Promise<string[]> {
+    checkFail(tasks, by)
+    const failed = await this.#transactions.write(tx => failOnRecord(tx, tasks, by))
+    if (failed.length > 0) this.#changed(failed)
+    return failed
+  }
+
+  async delete(ids: readonly string[], by: By): Promise<string[]> {
+    checkIds(ids)
+    checkPerson(by)
+    const deleted = await this.#transactions.write(tx => deleteOnRecord(tx, ids, by))
+    if (deleted.length > 0) this.#changed(deleted)
+    return deleted
   }
 
   async edit(id: string, payload: string, by: By): Promise<boolean> {

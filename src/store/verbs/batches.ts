@@ -187,11 +187,11 @@ export function* reopenBatches(
   }
 }
 
-/** Ends batches whose last members were cancelled, and notes whether those that had ended still have dead members. */
+/** Ends batches whose last members were cancelled, and notes whether those that had ended have dead members by now. */
 export function* addUpBatches(tx: Tx, batches: ReadonlyMap<string, BatchState>, now: number): Steps<void> {
   for (const [name, state] of batches) {
     if (state.endedAt === undefined) yield* endIfDone(tx, state, now)
-    else if (state.hasDead) yield* save(tx, { ...state, hasDead: countsOf(yield* tx.batches.tally(name)).dead > 0 })
+    else yield* save(tx, { ...state, hasDead: countsOf(yield* tx.batches.tally(name)).dead > 0 })
   }
 }
 

@@ -209,6 +209,7 @@ async function carryOut(
   return ExitCode.done
 }
 
-function tasksText(count: number): string {
+/** `1 task`, `2 tasks` */
+export function tasksText(count: number): string {
   return count === 1 ? '1 task' : `${count} tasks`
 }

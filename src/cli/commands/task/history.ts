@@ -97,6 +97,8 @@ function paintOf(outcome: LedgerRowView['outcome'], paint: Paint): (text: string
     case 'prioritized':
     case 'cancel_requested':
     case 'discarded':
+    case 'completed':
+    case 'failed':
       return paint.dim
   }
 }

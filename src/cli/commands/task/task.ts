@@ -21,7 +21,9 @@ import {
 import { withTaskCodecs } from '../worker/load-work.js'
 import { addArrange } from './arrange.js'
 import { addCancel } from './cancel.js'
+import { addDelete } from './delete.js'
 import { addEdit } from './edit.js'
+import { addEnd } from './end.js'
 import { explained, type ShowOptions } from './explain.js'
 import { historyTable, stackLines } from './history.js'
 import { printTasks } from './list.js'
@@ -33,7 +35,10 @@ const STATUSES: readonly TaskStatus[] = ['waiting', 'running', 'succeeded', 'ski
 
 /** Adds `redrive task`. */
 export function addTask(program: Command, context: CommandContext): void {
-  const task = program.command('task').helpCommand(false).description('List, show, cancel, edit and reorder tasks')
+  const task = program
+    .command('task')
+    .helpCommand(false)
+    .description('List, show, cancel, end, edit, delete and reorder tasks')
 
   const ls = task
     .command('ls')
@@ -80,6 +85,8 @@ Examples:
   )
 
   addCancel(task, context)
+  addEnd(task, context)
+  addDelete(task, context)
   addEdit(task, context)
   addArrange(task, context)
 }

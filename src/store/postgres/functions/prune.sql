@@ -47,6 +47,31 @@ BEGIN
 END
 $$;
 
+-- Deletes tasks that ended in a state, and are in no list any more, with their ledger and their steps.
+CREATE OR REPLACE FUNCTION redrive.forget_tasks(ids text[], of_state int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  WITH deleted_task AS (
+    DELETE FROM redrive.task WHERE id = ANY (ids) AND state = of_state RETURNING id, lane, failure_group, has_steps
+  ), deleted_entry AS (
+    DELETE FROM redrive.ledger USING deleted_task WHERE ledger.task = ANY (ARRAY[deleted_task.id])
+  ), deleted_step AS (
+    DELETE FROM redrive.step USING deleted_task
+    WHERE deleted_task.has_steps AND step.task = ANY (ARRAY[deleted_task.id])
+  ), left_group AS (
+    INSERT INTO redrive.group_tally (failure_group, hour, dead)
+    SELECT failure_group, 0, -count(*) FROM deleted_task
+    WHERE of_state = redrive.state_dead() AND failure_group IS NOT NULL GROUP BY failure_group
+  )
+  INSERT INTO redrive.tally (lane, succeeded, skipped, dead, cancelled)
+  SELECT lane,
+    -count(*) FILTER (WHERE of_state = redrive.state_succeeded()),
+    -count(*) FILTER (WHERE of_state = redrive.state_skipped()),
+    -count(*) FILTER (WHERE of_state = redrive.state_dead()),
+    -count(*) FILTER (WHERE of_state = redrive.state_cancelled())
+  FROM deleted_task GROUP BY lane;
+END
+$$;
+
 -- Deletes up to `up_to` tasks that ended in a state before a time, with their ledger. Members of batches stay, and dead letters
 -- that block their lane; lists of which nothing else is left are passed over. Returns how many were listed.
 CREATE OR REPLACE FUNCTION redrive.prune_ended(of_state smallint, before bigint, up_to int) RETURNS int
@@ -76,25 +101,7 @@ BEGIN
     ELSE
       DELETE FROM redrive.ended WHERE ctid = place;
     END IF;
-    WITH deleted_task AS (
-      DELETE FROM redrive.task WHERE id = ANY (old) AND state = of_state RETURNING id, lane, failure_group, has_steps
-    ), deleted_entry AS (
-      DELETE FROM redrive.ledger USING deleted_task WHERE ledger.task = ANY (ARRAY[deleted_task.id])
-    ), deleted_step AS (
-      DELETE FROM redrive.step USING deleted_task
-      WHERE deleted_task.has_steps AND step.task = ANY (ARRAY[deleted_task.id])
-    ), left_group AS (
-      INSERT INTO redrive.group_tally (failure_group, hour, dead)
-      SELECT failure_group, 0, -count(*) FROM deleted_task
-      WHERE of_state = redrive.state_dead() AND failure_group IS NOT NULL GROUP BY failure_group
-    )
-    INSERT INTO redrive.tally (lane, succeeded, skipped, dead, cancelled)
-    SELECT lane,
-      -count(*) FILTER (WHERE of_state = redrive.state_succeeded()),
-      -count(*) FILTER (WHERE of_state = redrive.state_skipped()),
-      -count(*) FILTER (WHERE of_state = redrive.state_dead()),
-      -count(*) FILTER (WHERE of_state = redrive.state_cancelled())
-    FROM deleted_task GROUP BY lane;
+    PERFORM redrive.forget_tasks(old, of_state);
     gone := gone + cardinality(old);
     EXIT WHEN gone >= up_to;
   END LOOP;

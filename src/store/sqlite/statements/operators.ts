@@ -80,6 +80,8 @@ export function operatorStatements(db: Preparer) {
       .pluck(),
     dead: db.prepare<[string], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task WHERE id = ? AND state = 6`),
+    ended: db.prepare<[string], StandingRow & { readonly state: number; readonly has_steps: number }>(/* sql */ `
+      SELECT ${STANDING_COLUMNS}, state, has_steps FROM task WHERE id = ? AND state > 3`),
     /** A waiting task that has not changed since, in a lane that is not paused. */
     expiring: db.prepare<[string, number], StandingRow>(/* sql */ `
       SELECT ${STANDING_COLUMNS} FROM task
