@@ -60,7 +60,7 @@ it('shows how a batch ended, what follows, its dead letters by code, and what to
 
 it('redrives the dead letters of a batch, which opens it again and says so', async () => {
   const { err } = await folder.redrive(['dlq', 'redrive', '--batch', 'news-1', '--yes', '--why', 'box is empty'])
-  expect(err).toContain('1 moved.')
+  expect(err).toContain("1 moved.\nThe batch 'news-1' is open again, and ends once more: redrive batch show news-1\n")
   const { out } = await folder.redrive(['batch', 'show', 'news-1'], TERMINAL)
   expect(out).toMatch(/^Batch news-1 {2}running\n/)
   expect(out).toMatch(/reopened .* by \w+, who redrove 1 of its dead\s+letters: box is empty/)

@@ -10,6 +10,7 @@ import {
 import type { TaskSchema } from '../../../operate/internal.js'
 
 import {
+  batchesOf,
   checkPatch,
   type PayloadPatch,
   type StoreContract,
@@ -18,6 +19,7 @@ import {
 } from '../../../store/internal.js'
 import type { CommandContext } from '../../command.js'
 import { CommandError, ExitCode } from '../../errors.js'
+import { suggest } from '../../suggest.js'
 import { writeResult } from '../../terminal/output.js'
 import { withCount } from '../../terminal/progress.js'
 import { rateText } from '../lane/text.js'
@@ -209,6 +211,8 @@ async function move(
   }
   writeResult(console, output, { moved, ids, refused, isStopped })
   console.say(`${moved} moved.`)
+  for (const batch of batchesOf(ids))
+    console.say(`The batch '${batch}' is open again, and ends once more: ${suggest('batch show', {}, batch)}`)
   return isStopped ? ExitCode.partly : endOf(moved, refused.length)
 }
 
