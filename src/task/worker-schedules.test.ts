@@ -160,51 +160,6 @@ it('a worker does not start with a payload that its task refuses, or with two sc
   expect((await store.schedules.list({ limit: 9 })).items).toEqual([])
 })
 
-it.each([
-  ['1 ms before a slot', -1],
-  ['exactly at a slot', 0],
-  ['1 ms after a slot', 1],
-])('a worker that stops and starts again %s runs it once, on time', async (_, ms) => {
-  const clock = fakeClock(T0)
-  const store = new MemoryStore({ clock })
-  const slot = T0 + 30 * MINUTE
-  const first = await scene({}, clock, store)
-  await first.worker.start()
-  await clock.advance(slot - T0 - MINUTE)
-  await first.worker.stop()
-  await clock.advance(MINUTE + ms)
-  const second = await scene({}, clock, store)
-  await second.worker.start()
-  await clock.advance(MINUTE)
-  await second.worker.stop()
-  const third = await scene({}, clock, store)
-  await third.worker.start()
-  await clock.advance(MINUTE)
-  await third.worker.stop()
-  const seen = [first, second, third].flatMap(({ seen }) => seen)
-  expect(seen.map(({ scheduledFor, isCatchUp }) => [scheduledFor, isCatchUp])).toEqual([[slot, false]])
-})
-
-it('a payload that the task refuses by now is a dead letter of that slot, and the schedule goes on', async () => {
-  const { clock, store, worker } = await scene()
-  await worker.start()
-  await worker.stop()
-  const validate = () => ({ issues: [{ message: 'must have a region' }] })
-  const schema = { '~standard': { version: 1, vendor: 'test', validate } } as const
-  const report = defineTask('report', { payload: schema, handler: () => {} })
-  const released = new Worker(store, { tasks: [report], clock })
-  await released.start()
-  await clock.advance(47 * 60 * MINUTE)
-  const { items } = await store.list({ status: 'dead' }, { limit: 9 })
-  expect(items.map(({ id, attempts }) => [id, attempts]).toSorted()).toEqual([
-    ['nightly@2027-03-28T01:00:00Z', 1],
-    ['nightly@2027-03-29T00:30:00Z', 1],
-  ])
-  expect(items[0]?.errorMessage).toContain('must have a region')
-  expect((await store.schedules.slots('nightly', 0, 9)).map(({ end }) => end)).toEqual(['ran', 'ran'])
-  await released.stop()
-})
-
 it('a worker that is older than the declaration warns, and leaves it', async () => {
   const { store, worker, clock, report } = await scene({ release: '2.0.0' })
   await worker.start()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { timetable } from '../../src/calendar/internal.js'
 import type { ScheduleSpec, SlotRecord, StoreContract, Timetables } from '../../src/store/internal.js'
-import { add, claim, claimIds, claimOne, type StoreBehaviours } from './harness.js'
+import { add, claim, claimIds, claimOne, entry, type StoreBehaviours } from './harness.js'
 
 const MINUTE = 60_000
 const BY = { who: 'anna', why: 'a test' }
@@ -540,7 +540,39 @@ export const SCHEDULES: StoreBehaviours = {
     assert.equal((await store.schedules.list({ limit: 9 })).items.length, 1)
   },
 
-  async 'overlap: a run that a pause, a rate limit or an open gate holds back has not finished'(store, advance) {
+  async 'overlap: a run that a rate limit or an open gate holds back has not finished'(store, advance) {
+    await everyMinute(store, { overlap: 'skip' })
+    const failures = { share: 0.5, minAttempts: 4, windowMs: 60 * MINUTE, holdMs: 60 * MINUTE }
+    await store.budgets.set({ kind: 'k' }, { failures })
+    await add(store, {}, {}, {}, {})
+    const { tasks } = await claim(store)
+    const verdict = { class: 'retryable', code: 'http_503' } as const
+    const outcome = { type: 'dead', reason: 'attempts_exhausted' } as const
+    await store.settle(
+      tasks.map(task => ({ id: task.id, token: task.token, outcome, attempt: entry(task, { verdict }) })),
+    )
+    assert.equal((await store.budgets.list())[0]?.gate.state, 'open')
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+    assert.deepEqual(await claimIds(store), [])
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['overlapped'])
+    await store.budgets.lift({ kind: 'k' })
+    // One start in ten minutes, which another task has taken.
+    await store.limit({ kind: 'k' }, { perSecond: 1 / 600 })
+    await add(store, { id: 'first', priority: 1 })
+    assert.deepEqual(await claimIds(store), ['first'])
+    await advance(MINUTE)
+    assert.deepEqual(await claimIds(store), [])
+    assert.deepEqual(ends((await fire(store)).slots), ['overlapped'])
+    await advance(10 * MINUTE)
+    await fire(store)
+    await finish(store)
+    await advance(MINUTE)
+    assert.deepEqual(ends((await fire(store)).slots), ['ran'])
+  },
+
+  async 'overlap: a run that a pause holds back has not finished'(store, advance) {
     await everyMinute(store, { overlap: 'skip' })
     await advance(MINUTE)
     await fire(store)

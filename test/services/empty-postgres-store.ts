@@ -19,5 +19,5 @@ export async function emptyPostgresStore(pool: pg.Pool) {
   const clock = fakeClock()
   const store = await openPostgres(pool, { clock })
   await pool.query(EMPTY)
-  return { store, advance: (ms: number) => clock.advance(ms) }
+  return { store, clock, advance: (ms: number) => clock.advance(ms) }
 }
