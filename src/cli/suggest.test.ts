@@ -39,7 +39,10 @@ const SETTINGS = {
   concurrency: {},
 }
 
-/** A store with the name wherever it takes one: two dead letters, a waiting task, a paused lane, a run, a budget, an operation. */
+/**
+ * A store with the name wherever it takes one: two dead letters, a waiting task, a paused lane, a run, a
+ * batch, a budget, an operation.
+ */
 async function fill(
   name: string,
 ): Promise<{ readonly operation: string; readonly group: string; readonly run: string }> {
@@ -68,6 +71,7 @@ async function fill(
   await store.runs.open({ id: run, pipeline: 'p', version: '1', stages: ['old'], settings: SETTINGS, reader })
   await store.runs.take(run, { reader: 'w', leaseMs: 60_000, position: 0, items: [{ payload: '{}' }], isEnd: true })
   await store.runs.change(run, { stages: ['new'] })
+  await store.batches.fill(run, { position: 0, tasks: [{ ...lane, payload: '{}' }], isEnd: false })
   await store.close()
   return { operation, group: group.id, run }
 }
@@ -107,6 +111,14 @@ describe.each(NAMES)('the name %j', name => {
       ['pipeline', 'ls', ...at],
       ['pipeline', 'show', ...at, '--', run],
       ['stats', ...at],
+      ['task', 'show', ...at, '--', `${name}3`],
+      ['task', 'show', ...at, '--', `${name}4`],
+      ['batch', 'show', ...at, '--', run],
+      ['budget', 'lift', ...at, `--kind=${name}2`],
+      ['budget', 'ls', ...at],
+      ['lane', 'ls', ...at],
+      ['lane', 'limit', ...at, `--kind=${name}`, '--none'],
+      ['lane', 'resume', ...at, '--kind=pipeline:p'],
     ]
     const printed = new Set<string>()
     for (const argv of asked) {
