@@ -6,9 +6,9 @@ export interface BudgetReader {
   readonly budgets: Pick<BudgetStore, 'list'>
 }
 
-/** The budgets whose gate lets no task start, or only a few to find out. */
+/** The budgets that let no task start, or only a few to find out: their gate is not closed, or their cost is spent. */
 export async function openGates({ budgets }: BudgetReader): Promise<BudgetRecord[]> {
-  return (await budgets.list()).filter(({ gate }) => gate.state !== 'closed')
+  return (await budgets.list()).filter(({ gate, cost }) => gate.state !== 'closed' || cost?.isSpent === true)
 }
 
 /** The budget whose gate keeps the tasks of a lane back, if one does. */

@@ -14,7 +14,7 @@ export interface LaneView {
   /** The key; empty if there is none. `null` in a rule for all keys. */
   readonly key: string | null
   /**
-   * `paused` by an operator, `gated` by a failure budget, `blocked` by the dead letter `blockedBy`, `held` by a rate limit until
+   * `paused` by an operator, `gated` by a failure budget, or a cost budget that is spent, `blocked` by the dead letter `blockedBy`, `held` by a rate limit until
    * `heldUntil`, or `open`.
    */
   readonly state: LaneState
@@ -52,10 +52,10 @@ export interface LaneView {
 /** Whether the tasks of a lane may start. */
 export type LaneState = 'open' | 'paused' | 'gated' | 'blocked' | 'held'
 
-/** A gate that is not closed. */
+/** A gate that is not closed, or a cost budget that is spent. */
 export interface LaneGate {
   /** `open`: no task starts. `half_open`: a few start, to find out. */
-  readonly state: Exclude<GateState, 'closed'>
+  readonly state: Exclude<GateState, 'closed'> | 'spent'
   /** When it lets the next task start, to find out; in the past if it is half open. */
   readonly until: string | null
 }
@@ -192,6 +192,7 @@ export function stateOf(lane: LaneRecord, gates: readonly BudgetRecord[]): LaneS
 }
 
 function gateView(budget: BudgetRecord | undefined): LaneGate | null {
+  if (budget?.cost?.isSpent === true) return { state: 'spent', until: isoOrNull(budget.cost.until) }
   if (budget === undefined || budget.gate.state === 'closed') return null
   return { state: budget.gate.state, until: isoOrNull(budget.gate.until) }
 }

@@ -1,5 +1,13 @@
 import type { Store } from '../store/index.js'
-import { contractOf, type FailureBudget, type GateCause, type GateState, type RetryRecord } from '../store/internal.js'
+import {
+  type Cost,
+  contractOf,
+  type FailureBudget,
+  type GateCause,
+  type GateState,
+  type RetryRecord,
+} from '../store/internal.js'
+import { roundedCost } from './cost.js'
 import { isoOrNull } from './task-view.js'
 
 /** A budget as plain JSON. Times are ISO 8601 text in UTC. */
@@ -29,6 +37,21 @@ export interface BudgetView {
     /** When the next retries are let through, at the latest; `null` if some may pass now. */
     readonly nextAt: string | null
   } | null
+  /** What attempts may spend, and have spent; `null` if that is not limited. */
+  readonly cost: {
+    /** The amounts that they may spend within a window, by bucket. */
+    readonly amounts: Cost
+    /** How long a window is. */
+    readonly windowMs: number
+    /** What they have spent within the window. */
+    readonly used: Cost
+    /** How many more tasks may start beside those that run. */
+    readonly left: number
+    /** Whether none starts before the next window. */
+    readonly isSpent: boolean
+    /** The end of the window. */
+    readonly until: string
+  } | null
   /** Attempts within the window, and how many of them failed. */
   readonly recent: { readonly attempts: number; readonly failed: number }
   /** Whether its tasks start. */
@@ -48,14 +71,21 @@ export interface BudgetView {
 /** Lists budgets with their gates and their retries, by kind and category. */
 export async function listBudgets(store: Store): Promise<BudgetView[]> {
   const budgets = await contractOf(store).budgets.list()
-  return budgets.map(({ kind, category, failures, retries, recent, gate: { state, since, until, holds, cause } }) => ({
-    kind,
-    category: category ?? null,
-    failures: failures ?? null,
-    retries: retries === undefined ? null : retriesView(retries),
-    recent,
-    gate: { state, since: isoOrNull(since), until: isoOrNull(until), holds, cause: cause ?? null },
-  }))
+  return budgets.map(
+    ({ kind, category, failures, retries, cost, recent, gate: { state, since, until, holds, cause } }) => ({
+      kind,
+      category: category ?? null,
+      failures: failures ?? null,
+      retries: retries === undefined ? null : retriesView(retries),
+      cost: cost === undefined ? null : { ...cost, used: roundedCost(cost.used), until: iso(cost.until) },
+      recent,
+      gate: { state, since: isoOrNull(since), until: isoOrNull(until), holds, cause: cause ?? null },
+    }),
+  )
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString()
 }
 
 function retriesView({ share, windowMs, floor, dependency, first, retried, held, nextAt }: RetryRecord) {

@@ -11,6 +11,7 @@ import {
   type TaskStanding,
   type WorkerRecord,
 } from '../store/internal.js'
+import { roundedCost } from './cost.js'
 import { pauseOf } from './lanes.js'
 import { isoOrNull } from './task-view.js'
 import { declaredPolicy } from './unattended.js'
@@ -56,6 +57,7 @@ const FINDERS: readonly Finder[] = [
   pausedRun,
   pausedLane,
   openGate,
+  spentBudget,
   blockedLane,
   heldLane,
   heldRetry,
@@ -184,6 +186,22 @@ function openGate({ budgets }: Situation) {
     args,
   }
   return { code: state === 'open' ? 'budget_open' : 'budget_half_open', text, facts, action }
+}
+
+function spentBudget({ budgets }: Situation) {
+  const budget = budgets.find(({ cost }) => cost?.left === 0)
+  if (budget?.cost === undefined) return undefined
+  const { kind, category, cost } = budget
+  const { amounts, used, isSpent, until } = cost
+  const figures = Object.entries(amounts)
+    .map(([bucket, amount]) => `${roundedCost(used)[bucket] ?? 0} of ${amount} ${bucket}`)
+    .join(', ')
+  const text = isSpent
+    ? `The cost budget of '${kind}' is spent: ${figures}. It starts again at ${timeText(until)}.`
+    : `The cost budget of '${kind}' has no room for another task beside those that run: ${figures} so far. They tell what they spend when they end.`
+  const args = commandArgs('budget set', { '--kind': kind, '--category': category, '--cost': 'BUCKET=AMOUNT' })
+  const action = { text: 'Wait, or raise the budget.', args }
+  return { code: 'cost_budget', text, facts: { until: isoOrNull(until), isSpent }, action }
 }
 
 function blockedLane({ blockedBy: id, letter }: Situation) {

@@ -13,6 +13,8 @@ export type {
   Budget,
   BudgetScope,
   BudgetStore,
+  CostBudget,
+  CostRecord,
   FailureBudget,
   GateCause,
   GateChange,

@@ -73,7 +73,10 @@ it.each([
   [{ retries: { share: 0.2, window: '5s' } }, "'retries.windowMs' must be a whole number from 10000"],
   [{ retries: { share: 0.2, floor: 0 } }, 'at least one retry per window'],
   [{ retries: { share: 0.2, minPerSecond: 1 } }, "takes no 'minPerSecond', only share, window, floor"],
-  [{}, 'A budget needs `failures` or `retries`'],
+  [{ cost: { tokens: 0 } }, "'cost' of a budget needs amounts from"],
+  [{ cost: { tokens: 1 }, costWindow: '1s' }, "'cost.windowMs' must be a whole number from 60000"],
+  [{ costWindow: '1h' }, "'budget.costWindow' of the task 'charge' needs 'budget.cost'"],
+  [{}, 'A budget needs `failures`, `retries` or `cost`'],
 ])('of a task must be right: %j', (budget, message) => {
   const declare = () => declareTask('charge', { budget: budget as never })
   expect(declare).toThrow(OptionError)
@@ -109,5 +112,33 @@ it('of retries lets a share of them through, and the rest at the floor', async (
     floor: 0.5,
     first: 200,
   })
+  await worker.stop()
+})
+
+it('of cost holds the kind until the next window before it has spent too much', async () => {
+  const clock = fakeClock()
+  const store = new MemoryStore({ clock })
+  const queue = new TaskQueue(store, { clock })
+  let tokens = 0
+  const ask = defineTask('ask', {
+    budget: { cost: { tokens: 1000 }, costWindow: '1h' },
+    handler: async (_: null, { used }) => {
+      tokens += 90
+      used({ tokens: 90 })
+    },
+  })
+  const worker = new Worker(store, { tasks: [ask], clock, concurrency: 20, name: 'w' })
+  await worker.start()
+  await queue.enqueueMany(
+    ask,
+    Array.from({ length: 30 }, () => ({ payload: null })),
+  )
+  await clock.advance('1m')
+  expect(tokens).toBe(990)
+  expect((await store.budgets.list())[0]?.cost).toMatchObject({ amounts: { tokens: 1000 }, isSpent: true })
+  await clock.advance('1h')
+  expect(tokens).toBe(2 * 990)
+  await clock.advance('1h')
+  expect(tokens).toBe(30 * 90)
   await worker.stop()
 })

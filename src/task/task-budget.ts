@@ -1,10 +1,10 @@
 import { toMs } from '../engine/internal.js'
-import type { Duration } from '../policy/index.js'
+import { type Duration, OptionError } from '../policy/index.js'
 import { checkOptions, type KnownOptions } from '../policy/internal.js'
-import { type Budget, checkedBudget } from '../store/internal.js'
+import { type Budget, type Cost, checkedBudget } from '../store/internal.js'
 
 /**
- * Budgets over all tasks of a kind, whatever their lanes and workers: of failures, of retries, or of both.
+ * Budgets over all tasks of a kind, whatever their lanes and workers: of failures, of retries, of cost, or of several.
  *
  * @inline
  */
@@ -13,6 +13,13 @@ export interface TaskBudget {
   readonly failures?: TaskFailureBudget | undefined
   /** Bounds the retries of the kind on all machines, so that they do not multiply the load of a service in trouble. */
   readonly retries?: TaskRetryBudget | undefined
+  /**
+   * Holds the kind on all machines until the next window before its attempts have spent more than this, as `used()` says:
+   * `{ tokens: 2e6 }`. Before the first attempt has told, one runs at a time.
+   */
+  readonly cost?: Cost | undefined
+  /** How long a window of `cost` is. Windows follow each other in UTC, so a day begins at midnight UTC. Default one day. */
+  readonly costWindow?: Duration | undefined
 }
 
 /** The share of recent attempts that may fail. */
@@ -42,17 +49,29 @@ export interface TaskRetryBudget {
   readonly dependency?: string | undefined
 }
 
-const TASK_BUDGET: KnownOptions<TaskBudget> = { failures: 'object', retries: 'object' }
+const TASK_BUDGET: KnownOptions<TaskBudget> = {
+  failures: 'object',
+  retries: 'object',
+  cost: 'object',
+  costWindow: '',
+}
 const FAILURES: KnownOptions<TaskFailureBudget> = { share: '', minAttempts: '', window: '', hold: '' }
 const RETRIES: KnownOptions<TaskRetryBudget> = { share: '', window: '', floor: '', dependency: '' }
 
 /** The budget of a task as a store takes it: declared by code, so that one that an operator sets later holds. */
 export function toBudget(kind: string, budget: TaskBudget): Budget {
   checkOptions(`'budget' of the task '${kind}'`, budget, TASK_BUDGET)
-  const { failures, retries } = budget
+  const { failures, retries, cost, costWindow } = budget
+  if (cost === undefined && costWindow !== undefined)
+    throw new OptionError(
+      'budget',
+      `'budget.costWindow' of the task '${kind}' needs 'budget.cost', such as { tokens: 2e6 }.`,
+    )
+  const windowMs = costWindow === undefined ? {} : { windowMs: toMs('budget.costWindow', costWindow) }
   const given = {
     ...(failures !== undefined && { failures: toFailures(kind, failures) }),
     ...(retries !== undefined && { retries: toRetries(kind, retries) }),
+    ...(cost !== undefined && { cost: { amounts: cost, ...windowMs } }),
   }
   return { ...checkedBudget(given), isDeclared: true }
 }

@@ -7,6 +7,7 @@ import { BULK_ACTS } from './bulk-acts.js'
 import { BY_HAND } from './by-hand.js'
 import { CHECKS } from './checks.js'
 import { CLAIM } from './claim.js'
+import { COST_BUDGETS } from './cost-budgets.js'
 import { COSTS } from './costs.js'
 import { DEAD_HEADS } from './dead-heads.js'
 import { ENDS } from './ends.js'
@@ -65,6 +66,7 @@ const THEMES: Readonly<Record<string, StoreBehaviours>> = {
   budgets: BUDGETS,
   'retry budgets': RETRY_BUDGETS,
   costs: COSTS,
+  'cost budgets': COST_BUDGETS,
   ends: ENDS,
   leases: LEASES,
   'times to live': LIFETIMES,

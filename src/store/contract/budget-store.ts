@@ -1,4 +1,5 @@
 import type { By } from './ledger.js'
+import type { Cost } from './task.js'
 
 /**
  * Budgets over all processes, by kind, or by kind and category.
@@ -38,6 +39,10 @@ import type { By } from './ledger.js'
  * - A task belongs to one retry budget: that of its kind and category if there is one, otherwise that of its kind.
  * - Retry budgets that name the same **dependency** are one: the first attempts of all their kinds earn together, and their
  *   retries are charged together, so that a service sees the same bound however many kinds call it.
+ *
+ * A **cost budget** holds a kind until the next window before it has spent more than an amount, as `used()` says. A task starts
+ * if there is room for it beside those that run, each taken to spend the mean of the attempts of this window and the last. So
+ * what is spent exceeds the amount at most by how much the tasks that run at the end spend beyond that mean.
  */
 
 /** The tasks that a budget covers: those of a kind, or of a kind and category. An empty category means that there is none. */
@@ -48,12 +53,14 @@ export interface BudgetScope {
   readonly category?: string | undefined
 }
 
-/** How much of a kind's work may fail, and how much of it may be retried. One of the two at least. */
+/** How much of a kind's work may fail, how much of it may be retried, and what it may cost. One of them at least. */
 export interface Budget {
   /** Stops the kind when too large a share of its attempts fails. */
   readonly failures?: FailureBudget | undefined
   /** Bounds how many of its retries start. */
   readonly retries?: RetryAllowance | undefined
+  /** Holds the kind until the next window before it has spent too much. */
+  readonly cost?: CostBudget | undefined
   /**
    * Code declares this budget whenever it starts. A declaration changes nothing if it is the same as the last one for this
    * scope: a budget that an operator has set or lifted since then holds until the code declares another.
@@ -89,6 +96,26 @@ export interface RetryAllowance {
    * window and floor that were set last hold for all of them.
    */
   readonly dependency?: string
+}
+
+/** What attempts may spend within a window. */
+export interface CostBudget {
+  /** By bucket, as `used()` names them. */
+  readonly amounts: Cost
+  /** How long a window is: from one minute to 31 days. Windows follow each other from 1970 on, in UTC. Default one day. */
+  readonly windowMs?: number
+}
+
+/** A cost budget as it stands. Times are milliseconds on the store's clock. */
+export interface CostRecord extends Required<CostBudget> {
+  /** What attempts have spent within the window. */
+  readonly used: Cost
+  /** How many more tasks may start beside those that run. */
+  readonly left: number
+  /** Whether it has no room for an attempt: none starts before the next window. */
+  readonly isSpent: boolean
+  /** The end of the window. */
+  readonly until: number
 }
 
 /** Retries under a budget. Times are milliseconds on the store's clock. */
@@ -138,6 +165,8 @@ export interface BudgetRecord extends BudgetScope {
   readonly failures: Required<FailureBudget> | undefined
   /** Its retry budget, with the defaults filled in and its figures. */
   readonly retries: RetryRecord | undefined
+  /** Its cost budget, with the defaults filled in and its figures. */
+  readonly cost: CostRecord | undefined
   /** Its gate. */
   readonly gate: GateRecord
   /** Attempts within the window that count, and how many of them failed. */

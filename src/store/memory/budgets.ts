@@ -1,20 +1,26 @@
 import type { BudgetScope } from '../contract/budget-store.js'
 import type { Lane } from '../contract/lane.js'
+import type { Cost } from '../contract/task.js'
 import type { BudgetPort } from '../port/budget-port.js'
 import type { After } from '../rules/after-settlement.js'
 import {
+  affordable,
   afterChange,
   afterEnds,
   type BudgetChange,
   type BudgetState,
   type CountedBudget,
   countedBudget,
+  isGating,
+  isHolding,
   isToJudge,
   type ListedBudget,
+  nextStart,
   withGate,
+  withSpent,
 } from '../rules/budgets/budget-state.js'
 import { isCovering, type OpenGate } from '../rules/budgets/claim-gates.js'
-import { afterStarts, failureOf, type Gate, isProbe, nextLook, startsLeft } from '../rules/budgets/gate.js'
+import { afterStarts, failureOf, type Gate, isProbe, startsLeft } from '../rules/budgets/gate.js'
 import {
   afterRetries,
   byAllowance,
@@ -25,8 +31,8 @@ import {
 
 /** The part of the memory store that budgets need. */
 export interface BudgetHost {
-  /** Whether tasks of a scope run. */
-  isRunning(scope: BudgetScope): boolean
+  /** How many tasks of a scope run. */
+  running(scope: BudgetScope): number
   /** Makes up to `most` due retries of these budgets ready, in all. Returns how many of each there were. */
   letThrough(budgets: readonly number[], most: number, now: number): ReadonlyMap<number, number>
   /** When the first retry of a budget is due, or was. */
@@ -49,7 +55,10 @@ export class MemoryBudgets implements BudgetPort {
   }
 
   list(now: number): ListedBudget[] {
-    return this.lock().map(budget => ({ ...countedBudget(budget, now), held: this.#host.heldBy(budget.id, now) }))
+    return this.lock().map(budget => {
+      const { id, scope } = budget
+      return { ...countedBudget(budget, now), held: this.#host.heldBy(id, now), running: this.#host.running(scope) }
+    })
   }
 
   lock(): BudgetState[] {
@@ -81,7 +90,7 @@ export class MemoryBudgets implements BudgetPort {
     return budget !== undefined
   }
 
-  /** Counts the end of a run. Returns whether a gate that covers the lane is open, so that another task may start now. */
+  /** Counts the end of a run. Returns whether a budget bounds how many tasks run in the lane, so that another may start now. */
   ended(lane: Lane, { answer, isFirst, ...after }: After, began: number, now: number): boolean {
     if (this.#budgets.size === 0) return false
     const failure = failureOf(after.errorCode, after.failed?.id)
@@ -92,10 +101,16 @@ export class MemoryBudgets implements BudgetPort {
       const first = budget === earning ? 1 : 0
       const ended = { answer, failure, isProbe: isProbe(budget.gate, began), count: 1, first }
       this.#budgets.set(id, afterEnds(budget, [ended], now))
-      isAnyOpen ||= budget.gate.since !== undefined
+      isAnyOpen ||= isGating(budget)
     }
     this.#hasToJudge ||= isAnyOpen || answer === 'failed'
     return isAnyOpen
+  }
+
+  /** Counts what an attempt in a lane has spent. */
+  spent(lane: Lane, used: Cost, now: number): void {
+    for (const [id, budget] of this.#budgets)
+      if (isCovering(budget.scope, lane)) this.#budgets.set(id, withSpent(budget, { attempts: 1, used }, now))
   }
 
   /** Whether a gate may have to change for what has been counted since this was last asked. */
@@ -141,32 +156,38 @@ export class MemoryBudgets implements BudgetPort {
   /** The open gates, as a claim goes by them. */
   openGates(now: number): readonly OpenGate[] {
     if (this.#budgets.size === 0) return []
-    return this.#open().map(({ id, scope, gate, counts }) => {
-      const left = startsLeft(gate, counts.probes, now, () => !this.#host.isRunning(scope))
-      return { ...scope, id, left, started: 0 }
-    })
+    return this.lock()
+      .filter(isGating)
+      .map(budget => {
+        const { id, scope, gate, counts } = budget
+        const running = () => this.#host.running(scope)
+        const probes = startsLeft(gate, counts.probes, now, () => running() === 0)
+        return { ...scope, id, left: Math.min(probes, affordable(budget, running, now)), started: 0 }
+      })
   }
 
   /** Notes which tasks a claim has started. */
   noteStarts(gates: readonly OpenGate[], now: number): void {
     for (const { id, started } of gates) {
       const budget = this.#budgets.get(id)
-      if (budget !== undefined) this.#budgets.set(id, { ...budget, gate: afterStarts(budget.gate, started, now) })
+      if (budget?.gate.since !== undefined)
+        this.#budgets.set(id, { ...budget, gate: afterStarts(budget.gate, started, now) })
     }
   }
 
-  /** Whether the gate of a lane is open. */
+  /** Whether only a claim may start tasks of a lane: its gate is open, or their cost is limited. */
   isGated(lane: Lane): boolean {
-    return this.#budgets.size > 0 && this.#open().some(({ scope }) => isCovering(scope, lane))
+    return this.#budgets.size > 0 && this.lock().some(budget => isGating(budget) && isCovering(budget.scope, lane))
+  }
+
+  /** Whether a budget keeps all tasks of a lane back. */
+  isHeld(lane: Lane, now: number): boolean {
+    return [...this.#budgets.values()].some(budget => isHolding(budget, now) && isCovering(budget.scope, lane))
   }
 
   /** When gates that let nothing through are worth asking again. */
   nextLook(gates: readonly OpenGate[], now: number): number {
     const shut = gates.filter(({ left }) => left <= 0).flatMap(({ id }) => this.#budgets.get(id) ?? [])
-    return Math.min(Infinity, ...shut.map(({ gate }) => nextLook(gate, now)))
-  }
-
-  #open(): BudgetState[] {
-    return this.lock().filter(({ gate }) => gate.since !== undefined)
+    return Math.min(Infinity, ...shut.map(budget => nextStart(budget, now)))
   }
 }

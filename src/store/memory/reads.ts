@@ -88,7 +88,7 @@ export class MemoryReads implements ReadPort {
   stats(): StoreStats {
     const { lanes, tasks, budgets } = this.#tasks
     const now = this.#tasks.now()
-    const kinds = statsOf(lanes, tasks.values(), lane => budgets.isGated(lane), now)
+    const kinds = statsOf(lanes, tasks.values(), lane => budgets.isHeld(lane, now), now)
     return { now, workers: this.workers().filter(isWorker).length, kinds }
   }
 

@@ -16,7 +16,7 @@ interface Counts {
 export function statsOf(
   lanes: MemoryLanes,
   tasks: Iterable<MemoryTask>,
-  isGated: (lane: Lane) => boolean,
+  isHeldBack: (lane: Lane) => boolean,
   now: number,
 ): KindStats[] {
   const counts = countsOf(lanes, tasks, now)
@@ -25,7 +25,7 @@ export function statsOf(
   for (const [lane, { waiting, dead, budgeted, due }] of counts) {
     const { kind, category, isPaused, running, heldUntil, blockedBy } = lane.toRecord(now)
     const isBlocked = blockedBy !== undefined && due.every(task => lane.letterBefore(task) !== undefined)
-    const isHeld = heldUntil !== undefined || isBlocked || isGated(lane)
+    const isHeld = heldUntil !== undefined || isBlocked || isHeldBack(lane)
     const allowance = lane.allowance(now)
     book.count({ kind, category, waiting, running, dead })
     if (waiting === 0) continue

@@ -92,8 +92,8 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
     this.bell.ring()
   }
 
-  isRunning(scope: BudgetScope): boolean {
-    return [...this.lanes.all()].some(lane => lane.running > 0 && isCovering(scope, lane))
+  running(scope: BudgetScope): number {
+    return [...this.lanes.all()].reduce((sum, lane) => sum + (isCovering(scope, lane) ? lane.running : 0), 0)
   }
 
   letThrough(budgets: readonly number[], most: number, now: number): ReadonlyMap<number, number> {
@@ -337,6 +337,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
   /** Counts what an attempt has spent. A shared limit gets back, or gives, the difference to the cost of the task. */
   spent({ lane, cost }: MemoryTask, used: Cost, now: number): void {
     this.costs.add(lane, used, now)
+    this.budgets.spent(lane, used, now)
     lane.shared?.use(cost, used, now)
     if (lane.shared !== undefined) this.ring()
   }

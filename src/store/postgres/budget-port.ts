@@ -2,6 +2,7 @@ import type { BudgetPort } from '../port/budget-port.js'
 import type { Promised } from '../port/steps.js'
 import type { BudgetChange, CountedBudget, KeptBudget, ListedBudget } from '../rules/budgets/budget-state.js'
 import { type BudgetSettings, settingsText } from '../rules/budgets/check-budget.js'
+import type { SpentWindow } from '../rules/budgets/cost-gate.js'
 import { failureOf, type Gate, type Probes, type Recent } from '../rules/budgets/gate.js'
 import type { RetryBucket } from '../rules/budgets/retry-allowance.js'
 import type { Sql } from './database.js'
@@ -17,7 +18,10 @@ export class PostgresBudgetPort implements Promised<BudgetPort> {
 
   async list(now: number): Promise<ListedBudget[]> {
     const rows = await this.#read<ListedRow>('list_budgets', [now])
-    return rows.map(row => ({ ...counted(row), retries: row.retries, held: row.held }))
+    return rows.map(row => {
+      const { retries, held, spent, running } = row
+      return { ...counted(row), retries, held, spent, running }
+    })
   }
 
   async lock(): Promise<KeptBudget[]> {
@@ -28,7 +32,8 @@ export class PostgresBudgetPort implements Promised<BudgetPort> {
     return (await this.#read<CountedRow>('budgets_to_judge', [now])).map(counted)
   }
 
-  async save({ id, scope, settings, gate, countsAfresh, hasFreshFloor }: BudgetChange): Promise<void> {
+  async save(change: BudgetChange): Promise<void> {
+    const { id, scope, settings, gate, countsAfresh, hasFreshFloor, hasFreshWindows } = change
     const { kind, category = null } = scope
     const values = [
       id ?? null,
@@ -38,6 +43,7 @@ export class PostgresBudgetPort implements Promised<BudgetPort> {
       JSON.stringify(gate),
       countsAfresh,
       hasFreshFloor,
+      hasFreshWindows,
     ]
     await this.#sql.call('save_budget', values)
   }
@@ -76,6 +82,8 @@ interface CountedRow extends BudgetRow {
 interface ListedRow extends CountedRow {
   readonly retries: readonly RetryBucket[]
   readonly held: number
+  readonly spent: readonly SpentWindow[]
+  readonly running: number
 }
 
 function kept({ id, kind, category, settings, gate }: BudgetRow): KeptBudget {

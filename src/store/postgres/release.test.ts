@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '5cd4038a2884a9bd2b184e16e78d81f008c05421ca23665a64df6233faf37442',
+  1: '663822f06acde36f24325061052a228339a820f63fd7a9aa127b4c4e0d922aa6',
 }
 
 const MAX_LINES = 60

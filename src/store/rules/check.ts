@@ -316,7 +316,7 @@ function checkTraceparent(traceparent: unknown): void {
   throw new OptionError('traceparent', `'traceparent' must have the form ${form}, got ${quoted(traceparent)}.`)
 }
 
-function checkCost(option: string, cost: Cost): void {
+export function checkCost(option: string, cost: Cost): void {
   if (typeof cost !== 'object' || cost === null)
     throw new OptionError(option, `'${option}' must have a number for each bucket, got ${quoted(cost)}.`)
   for (const [bucket, amount] of Object.entries(cost)) {

@@ -13,6 +13,7 @@ import type {
   SlotSet,
 } from '../contract/operation-store.js'
 import type { ReprocessFilter, RunChange } from '../contract/run-store.js'
+import type { Cost } from '../contract/task.js'
 import type { BudgetSettings } from './budgets/check-budget.js'
 import { objectText } from './json-object.js'
 import type { OperationState } from './operations/operation-rules.js'
@@ -80,6 +81,7 @@ type OperatorAct =
       readonly scope: BudgetScope
       readonly failures?: RecordedFailureBudget | undefined
       readonly retries?: RecordedRetryBudget | undefined
+      readonly cost?: { readonly amounts: Cost; readonly window_ms: number } | undefined
     }
   | { readonly event_type: 'budget_gate_closed'; readonly scope: BudgetScope }
   | {
@@ -241,7 +243,7 @@ export function budgetRecordOf(
 ): string {
   const scope = { kind, category }
   if (settings === undefined) return recordOf({ event_type: 'budget_lifted', scope }, by, now)
-  const { failures, retries } = settings
+  const { failures, retries, cost } = settings
   const act: OperatorAct = {
     event_type: 'budget_set',
     scope,
@@ -257,6 +259,7 @@ export function budgetRecordOf(
       floor: retries.floor,
       ...(retries.dependency !== undefined && { dependency: retries.dependency }),
     },
+    cost: cost && { amounts: cost.amounts, window_ms: cost.windowMs },
   }
   return recordOf(act, by, now)
 }

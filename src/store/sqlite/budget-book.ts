@@ -1,11 +1,21 @@
 import type { Lane } from '../contract/lane.js'
+import type { Cost } from '../contract/task.js'
 import type { Answer, AttemptCounts, Ended } from '../rules/budgets/attempt-counts.js'
-import { afterEnds, type BudgetState } from '../rules/budgets/budget-state.js'
+import {
+  affordable,
+  afterEnds,
+  type BudgetState,
+  isGating,
+  nextStart,
+  withSpent,
+} from '../rules/budgets/budget-state.js'
 import type { BudgetSettings } from '../rules/budgets/check-budget.js'
 import { isCovering, type OpenGate } from '../rules/budgets/claim-gates.js'
-import { afterStarts, type Gate, isProbe, nextLook, startsLeft } from '../rules/budgets/gate.js'
+import type { SpentWindow } from '../rules/budgets/cost-gate.js'
+import { afterStarts, type Gate, isProbe, startsLeft } from '../rules/budgets/gate.js'
 import type { RetryBucket } from '../rules/budgets/retry-allowance.js'
 import { afterRetries, byAllowance, nextRetriesAt, retriesAllowed } from '../rules/budgets/shared-allowance.js'
+import { sumOfCosts } from '../rules/sum-of-costs.js'
 import { MAX_MADE_READY } from './make-ready.js'
 import type { BudgetRow } from './statements/budgets.js'
 import type { Statements } from './statements.js'
@@ -15,6 +25,7 @@ interface Entry {
   budget: BudgetState
   /** By answer, failure and whether they were probes. */
   readonly ends: Map<string, { -readonly [Field in keyof Ended]: Ended[Field] }>
+  readonly spent: Cost[]
 }
 
 /** The end of a run, or of several that are alike, as budgets count it. */
@@ -39,7 +50,7 @@ export class BudgetBook {
 
   constructor(statements: Statements) {
     this.#statements = statements
-    this.#entries = statements.budgets.all().map(row => ({ budget: parsedBudget(row), ends: new Map() }))
+    this.#entries = statements.budgets.all().map(row => ({ budget: parsedBudget(row), ends: new Map(), spent: [] }))
   }
 
   /** Whether any gate is open. */
@@ -52,9 +63,14 @@ export class BudgetBook {
     return this.#hasFailures || this.isAnyOpen
   }
 
-  /** Whether a gate of a lane is open. */
+  /** Whether only a claim may start tasks of a lane: its gate is open, or their cost is limited. */
   isGated(lane: number): boolean {
-    return this.#entriesOf(lane).some(isOpen)
+    return this.#entriesOf(lane).some(isGatingEntry)
+  }
+
+  /** Whether any budget bounds how many tasks start. */
+  get isAnyGating(): boolean {
+    return this.#entries.some(isGatingEntry)
   }
 
   /** Counts the end of a run, or of several, in a lane. */
@@ -76,6 +92,12 @@ export class BudgetBook {
         known.first += first
       }
     }
+  }
+
+  /** Counts what an attempt in a lane has spent. */
+  spent(lane: number, used: Cost, now: number): void {
+    this.#endedAt = now
+    for (const { budget, spent } of this.#entriesOf(lane)) if (budget.settings.cost !== undefined) spent.push(used)
   }
 
   /** The id of the retry budget of a lane; `undefined` if it has none. */
@@ -138,20 +160,22 @@ export class BudgetBook {
 
   /** The open gates, as a claim goes by them. */
   openGates(now: number): OpenGate[] {
-    return this.#entries.filter(isOpen).map(({ budget: { id, scope, gate, counts } }) => {
-      const isIdle = () => this.#statements.runningIn.get({ kind: scope.kind, category: scope.category ?? null }) === 0
-      return { ...scope, id, left: startsLeft(gate, counts.probes, now, isIdle), started: 0 }
+    return this.#entries.filter(isGatingEntry).map(({ budget }) => {
+      const { id, scope, gate, counts } = budget
+      const running = () => this.#statements.runningIn.get({ kind: scope.kind, category: scope.category ?? null }) ?? 0
+      const probes = startsLeft(gate, counts.probes, now, () => running() === 0)
+      return { ...scope, id, left: Math.min(probes, affordable(budget, running, now)), started: 0 }
     })
   }
 
   /** Notes which tasks a claim has started. Returns when gates that let nothing through are worth asking again. */
   noteStarts(gates: readonly OpenGate[], now: number): number {
     let next = Infinity
-    for (const entry of this.#entries.filter(isOpen)) {
+    for (const entry of this.#entries.filter(isGatingEntry)) {
       const { left = 0, started = 0 } = gates.find(({ id }) => id === entry.budget.id) ?? {}
-      const gate = afterStarts(entry.budget.gate, started, now)
+      const gate = isOpen(entry) ? afterStarts(entry.budget.gate, started, now) : entry.budget.gate
       if (gate !== entry.budget.gate) this.#write(entry, { ...entry.budget, gate })
-      if (left <= 0) next = Math.min(next, nextLook(gate, now))
+      if (left <= 0) next = Math.min(next, nextStart(entry.budget, now))
     }
     return next
   }
@@ -159,15 +183,19 @@ export class BudgetBook {
   write(): void {
     const now = this.#endedAt
     for (const entry of this.#entries) {
-      if (entry.ends.size === 0) continue
-      this.#write(entry, afterEnds(entry.budget, [...entry.ends.values()], now))
+      const { ends, spent } = entry
+      if (ends.size === 0 && spent.length === 0) continue
+      const told = { attempts: spent.length, used: sumOfCosts(spent) }
+      const budget = spent.length === 0 ? entry.budget : withSpent(entry.budget, told, now)
+      this.#write(entry, afterEnds(budget, [...ends.values()], now))
     }
   }
 
   #write(entry: Entry, budget: BudgetState): void {
     entry.budget = budget
-    const { id, gate, counts, retries } = budget
-    this.#statements.countBudget.run(JSON.stringify(gate), JSON.stringify(counts), JSON.stringify(retries), id)
+    const { id, gate, counts, retries, spent } = budget
+    const columns = [gate, counts, retries, spent].map(column => JSON.stringify(column))
+    this.#statements.countBudget.run(...columns, id)
   }
 
   #retryEntryOf(lane: number): Entry | undefined {
@@ -187,7 +215,7 @@ export class BudgetBook {
 }
 
 /** Reads a row of the table `budget`. */
-export function parsedBudget({ id, kind, category, settings, gate, counts, retries }: BudgetRow): BudgetState {
+export function parsedBudget({ id, kind, category, settings, gate, counts, retries, spent }: BudgetRow): BudgetState {
   return {
     id,
     scope: { kind, ...(category !== null && { category }) },
@@ -195,7 +223,12 @@ export function parsedBudget({ id, kind, category, settings, gate, counts, retri
     gate: JSON.parse(gate) as Gate,
     counts: JSON.parse(counts) as AttemptCounts,
     retries: JSON.parse(retries) as readonly RetryBucket[],
+    spent: JSON.parse(spent) as readonly SpentWindow[],
   }
+}
+
+function isGatingEntry({ budget }: Entry): boolean {
+  return isGating(budget)
 }
 
 function isOpen({ budget }: Entry): boolean {

@@ -25,9 +25,11 @@ export class SqliteBudgetPort implements BudgetPort {
   }
 
   list(now: number): ListedBudget[] {
-    const { heldBy } = this.#parts.statements
+    const { heldBy, runningIn } = this.#parts.statements
     return this.#all().map(budget => {
-      return { ...countedBudget(budget, now), held: heldBy.get(budget.id, now, MAX_HELD_SEEN) ?? 0 }
+      const { id, scope } = budget
+      const running = runningIn.get({ kind: scope.kind, category: scope.category ?? null }) ?? 0
+      return { ...countedBudget(budget, now), held: heldBy.get(id, now, MAX_HELD_SEEN) ?? 0, running }
     })
   }
 
@@ -74,11 +76,12 @@ export class SqliteBudgetPort implements BudgetPort {
 }
 
 /** The columns of a budget that change. */
-function columnsOf({ settings, gate, counts, retries }: Omit<BudgetState, 'id'>) {
+function columnsOf({ settings, gate, counts, retries, spent }: Omit<BudgetState, 'id'>) {
   return {
     settings: settingsText(settings),
     gate: JSON.stringify(gate),
     counts: JSON.stringify(counts),
     retries: JSON.stringify(retries),
+    spent: JSON.stringify(spent),
   }
 }

@@ -113,7 +113,7 @@ export class LaneBook {
     return this.isAnyBounded && this.#isAnyShared ? this.#state(lane).shared : null
   }
 
-  /** Whether a gate of a lane is open. */
+  /** Whether only a claim may start tasks of a lane. */
   isGated(lane: number): boolean {
     return this.isAnyBounded && this.#budgets?.isGated(lane) === true
   }
@@ -154,6 +154,7 @@ export class LaneBook {
   spent(lane: number, cost: Cost | undefined, used: Cost, now: number): void {
     this.#costs ??= new CostBook(this.#statements)
     this.#costs.add(lane, used, now)
+    if (this.hasBudgets) this.#budgets?.spent(lane, used, now)
     const shared = this.sharedOf(lane)
     if (shared !== null) this.#shared.use(shared, cost, used, now)
   }
@@ -221,7 +222,7 @@ export class LaneBook {
     const [isBounded, isShared, hasBudgets] = this.#statements.bounds.get() ?? [0, 0, 0]
     if (hasBudgets === 1) this.#budgets = new BudgetBook(this.#statements)
     this.#isAnyShared = isShared === 1
-    this.#isAnyBounded = isBounded === 1 || this.#isAnyShared || this.#budgets?.isAnyOpen === true
+    this.#isAnyBounded = isBounded === 1 || this.#isAnyShared || this.#budgets?.isAnyGating === true
   }
 
   #isOpen(lane: number, now: number): boolean {

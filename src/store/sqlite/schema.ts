@@ -354,7 +354,8 @@ export const MIGRATIONS: readonly string[] = [
       settings TEXT NOT NULL,                 -- JSON
       gate     TEXT NOT NULL,                 -- JSON
       counts   TEXT NOT NULL DEFAULT '{"buckets":[],"probes":{"ok":0,"failed":0,"none":0}}',  -- JSON: recent attempts
-      retries  TEXT NOT NULL DEFAULT '[]'     -- JSON: recent first attempts and retries
+      retries  TEXT NOT NULL DEFAULT '[]',    -- JSON: recent first attempts and retries
+      spent    TEXT NOT NULL DEFAULT '[]'     -- JSON: what attempts have spent in the last windows
     ) STRICT;
 
     -- Views for your own queries and dashboards: docs/sql.md is their contract. Columns are only ever

@@ -1,12 +1,15 @@
 import type { SharedLimits } from '../contract/lane.js'
 import type { KindStats, StoreStats } from '../contract/list.js'
 import type { Cost } from '../contract/task.js'
+import { isHolding } from '../rules/budgets/budget-state.js'
 import { isCovering } from '../rules/budgets/claim-gates.js'
 import type { SharedState } from '../rules/shared-limit.js'
 import { type CountedSharedLimit, type DueTasks, MAX_READY_SEEN, StatsBook } from '../rules/stats-book.js'
+import { parsedBudget } from './budget-book.js'
 import type { Connection } from './driver.js'
 import { LaneQueue, type LimitsRow } from './lane-queue.js'
 import { parsedCost, SharedBook } from './shared-book.js'
+import type { BudgetRow } from './statements/budgets.js'
 import { firstLetter, headOf, placeIn } from './statements/letters.js'
 import { statementsOf } from './statements.js'
 
@@ -53,7 +56,7 @@ export class Stats {
   readonly #alone
   readonly #budgeted
   readonly #workers
-  readonly #gates
+  readonly #budgets
 
   constructor(db: Connection) {
     this.#db = db
@@ -126,8 +129,8 @@ export class Stats {
         LIMIT ? + 0
       )
       GROUP BY lane`)
-    this.#gates = db.prepare<[], { kind: string; category: string | null }>(/* sql */ `
-      SELECT kind, category FROM budget WHERE gate ->> '$.since' IS NOT NULL`)
+    this.#budgets = db.prepare<[], BudgetRow>(/* sql */ `
+      SELECT id, kind, category, settings, gate, counts, retries, spent FROM budget`)
     this.#workers = db
       .prepare<[number, number], number>(/* sql */ `
         SELECT count(*) FROM worker
@@ -139,9 +142,12 @@ export class Stats {
 
   /** Looks at about `most` ready tasks: evenly over the kinds, and over the lanes of each. */
   read(now: number, most = MAX_READY_SEEN): StoreStats {
-    const gates = this.#gates.all().map(({ kind, category }) => ({ kind, category: category ?? undefined }))
+    const holding = this.#budgets
+      .all()
+      .map(parsedBudget)
+      .filter(budget => isHolding(budget, now))
     const isHeld = (lane: LaneRow) =>
-      lane.held_until > now || lane.is_stopped === 1 || gates.some(gate => isCovering(gate, lane))
+      lane.held_until > now || lane.is_stopped === 1 || holding.some(({ scope }) => isCovering(scope, lane))
     const lanes = this.#lanes.all({ now })
     const due = new Map<number, DueTasks[]>()
     for (const row of [...this.#due.all(now, most), ...this.#alone.all(most)])

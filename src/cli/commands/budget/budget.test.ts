@@ -45,7 +45,7 @@ it('sets, lists and lifts budgets, on record', async () => {
   expect(out).toMatch(/open, probes in \d/)
   expect(out).toMatch(/ {2}opened (\d+s ago|now): 1 of 1 failed, mostly http_503\n/)
   const stats = await folder.redrive(['stats'])
-  expect(stats.err).toContain('3 tasks wait behind the gate of a failure budget: redrive budget ls\n')
+  expect(stats.err).toContain('3 tasks wait behind a failure budget or a cost budget: redrive budget ls\n')
   expect(stats.err).not.toContain('held lanes')
   expect(stats.lines()[0]).toMatch(/^KIND +WAITING +READY +GATED +RUNNING/)
   expect((await folder.redrive(['lane', 'ls', '--state', 'gated'])).out).toMatch(
@@ -122,7 +122,9 @@ it('sets a retry budget beside a failure budget, and shows the retries that it h
   expect(shown.out).toContain(`held by its retry budget (redrive why ${task.id})`)
   expect((await folder.redrive(['why', task.id])).out).toContain("It is held by the retry budget of 'charge'")
 
-  expect((await folder.redrive(['budget', 'set', '--kind', 'charge'])).err).toContain('Pass --failures or --retries.')
+  expect((await folder.redrive(['budget', 'set', '--kind', 'charge'])).err).toContain(
+    'Pass --failures, --retries or --cost.',
+  )
   const alone = await folder.redrive(['budget', 'set', '--kind', 'refund', '--failures', '50%', '--floor', '1/s'])
   expect([alone.code, alone.err]).toEqual([2, expect.stringContaining('has no retry budget yet. Pass --retries.')])
 })
@@ -211,4 +213,37 @@ it('a redrive says nothing of a gate whose category none of its dead letters is 
   expect(await tryOut()).not.toContain('failure budget')
   await folder.inStore(store => store.enqueue([{ kind: 'charge', category: 'eu', payload: '1', tried }]))
   expect(await tryOut()).toContain("The failure budget of 'charge' in category 'eu' holds its tasks")
+})
+
+it('sets a cost budget, and shows what is spent and until when the kind is held', async () => {
+  const set = ['budget', 'set', '--kind', 'charge', '--cost', 'tokens=100', '--cost', 'dollars=2.5']
+  expect(await folder.redrive(set)).toMatchObject({
+    code: 0,
+    err: "Kind 'charge' spends at most tokens 100, dollars 2.5 in 1d, and waits for the next window then.\n",
+  })
+  await folder.redrive(['budget', 'set', '--kind', 'charge', '--cost', 'tokens=50', '--cost-window', '31d'])
+  await folder.inStore(async store => {
+    const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['charge'] }], limit: 1, isIdle: true }
+    for (const { id, token } of (await store.claim(request)).tasks)
+      await store.settle([{ id, token, outcome: { type: 'released' }, used: { tokens: 50 } }])
+  })
+  const { out, lines } = await folder.redrive(['budget', 'ls'])
+  expect(out).toMatch(/charge +all +spent, until in \d/)
+  expect(lines()[2]).toMatch(/^ {2}cost: dollars 0 of 2\.5, tokens 50 of 50 in 31d; begins again in \d/)
+  const [budget] = (await folder.redrive(['budget', 'ls', '--output', 'json'])).json()
+  expect(budget).toMatchObject({ cost: { amounts: { tokens: 50, dollars: 2.5 }, used: { tokens: 50 }, isSpent: true } })
+  expect((await folder.redrive(['lane', 'ls'])).out).toMatch(/charge +- +- +gated|spent, until in/)
+  expect((await folder.redrive(['stats'])).err).toContain('3 tasks wait behind a failure budget or a cost budget')
+  const [task] = (await folder.redrive(['task', 'ls', '--output', 'json'])).json()
+  const why = await folder.redrive(['why', task.id])
+  expect(why.out).toContain("The cost budget of 'charge' is spent: 0 of 2.5 dollars, 50 of 50 tokens.")
+  expect(await folder.redrive(['budget', 'lift', '--kind', 'charge', '--cost'])).toMatchObject({
+    code: 0,
+    err: "Kind 'charge' has no cost budget now.\n",
+  })
+  expect((await folder.redrive(['audit', 'tail'])).out).toContain('budget_lifted')
+  expect(await folder.redrive(['budget', 'set', '--kind', 'charge', '--cost', 'tokens'])).toMatchObject({ code: 2 })
+  expect((await folder.redrive(['budget', 'set', '--kind', 'charge', '--cost-window', '1h'])).err).toContain(
+    'Pass --cost.',
+  )
 })

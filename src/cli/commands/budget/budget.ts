@@ -4,6 +4,8 @@ import type { BudgetRecord, By } from '../../../store/index.js'
 import {
   type Budget,
   type BudgetScope,
+  type Cost,
+  type CostBudget,
   checkedBudget,
   type FailureBudget,
   isRunBy,
@@ -28,7 +30,7 @@ import {
   wholeNumber,
   withCommonOptions,
 } from '../shared/options.js'
-import { budgetTable, failureBudgetText, percent, scopeText } from './text.js'
+import { budgetTable, costBudgetText, failureBudgetText, percent, scopeText } from './text.js'
 
 interface ScopeOptions extends CommonOptions {
   readonly kind: string
@@ -39,6 +41,7 @@ interface ScopeOptions extends CommonOptions {
 interface LiftOptions extends ScopeOptions {
   readonly failures?: boolean
   readonly retries?: boolean
+  readonly cost?: boolean
 }
 
 interface SetOptions extends ScopeOptions {
@@ -47,12 +50,21 @@ interface SetOptions extends ScopeOptions {
   readonly floor?: number
   /** `false`: none. */
   readonly dependency?: string | false
+  readonly cost?: Cost
+  readonly costWindow?: number
   readonly minAttempts?: number
   readonly window?: number
   readonly hold?: number
 }
 
 const HOUR_MS = 3_600_000
+
+/** Adds an amount, such as `tokens=2e6`, to those that were given before. */
+function amounts(text: string, before: Cost = {}): Cost {
+  const [, bucket = '', amount = ''] = /^(.+)=(.+)$/.exec(text) ?? []
+  if (!(Number(amount) > 0)) throw new InvalidArgumentError("It must be a bucket and its amount, such as 'tokens=2e6'.")
+  return { ...before, [bucket]: Number(amount) }
+}
 
 /** With all of them allowed to fail, a gate would never open. */
 function shareBelowAll(text: string): number {
@@ -63,9 +75,7 @@ function shareBelowAll(text: string): number {
 
 /** Adds `redrive budget`. */
 export function addBudget(program: Command, context: CommandContext): void {
-  const budget = program
-    .command('budget')
-    .description('List, set and lift the failure and retry budgets of kinds, and close their gates')
+  const budget = program.command('budget').description('List, set and lift the budgets of kinds, and close their gates')
   const ls = budget
     .command('ls')
     .description('List budgets, with their gates and held retries')
@@ -83,12 +93,18 @@ Example:
 
   const set = budget
     .command('set')
-    .description('Stop a kind while too many of its attempts fail, or limit its retries')
+    .description('Stop a kind while too many attempts fail, or limit its retries or cost')
     .option('--failures <share>', "Share of attempts that may fail, such as '50%'", shareBelowAll)
     .option('--retries <share>', "Retries per first attempt, such as '20%'", share)
     .option('--floor <rate>', 'Retries that pass whatever the share (default: 1/s)', rate)
     .option('--dependency <name>', 'Share this retry budget with the kinds that name the same service', nonEmpty)
     .option('--no-dependency', 'Give the kind a retry budget of its own again')
+    .option('--cost <bucket=amount>', "Amount to spend, such as 'tokens=2e6'; may be repeated", amounts)
+    .option(
+      '--cost-window <duration>',
+      'Time for that amount, in UTC (default: 1d)',
+      duration(60_000, 31 * 24 * HOUR_MS),
+    )
     .option(
       '--min-attempts <n>',
       'Minimum number of attempts before the gate may open (default: 20)',
@@ -101,13 +117,15 @@ Example:
     'after',
     `
 Failures with a retryable verdict count; final ones, rate limits and losses do
-not. Retries over their budget are held, not lost. A budget that the kind has
-already keeps the settings that you leave out.
+not. Retries over their budget are held, not lost. A kind that has spent its cost,
+as used() says, is held until the next window. A budget that the kind has already
+keeps the settings that you leave out.
 
 Examples:
   redrive budget set --kind charge --failures 50%
   redrive budget set --kind charge --retries 20% --floor 5/s
   redrive budget set --kind refund --retries 20% --dependency payments-api
+  redrive budget set --kind summarize --cost tokens=2e6 --cost dollars=50
   redrive budget set --kind pipeline:docs --category llm --failures 30%`,
   )
 
@@ -129,6 +147,7 @@ Example:
     .description('Remove a budget, and its gate with it')
     .option('--failures', 'Remove only the failure budget')
     .option('--retries', 'Remove only the retry budget')
+    .option('--cost', 'Remove only the cost budget')
     .action(async (options: LiftOptions) => context.end(await liftBudget(context, options)))
   withScopeOptions(lift).addHelpText(
     'after',
@@ -164,35 +183,48 @@ function printBudgets({ console, environment }: CommandContext, options: CommonO
 
 function setBudget({ console, environment }: CommandContext, options: SetOptions): Promise<ExitCode> {
   const scope = scopeOf(options)
-  const { failures, retries } = changesOf(options)
-  if (failures === undefined && retries === undefined)
-    throw new UsageError('Nothing to set. Pass --failures or --retries.')
+  const changes = changesOf(options)
+  const { failures, retries, cost } = changes
+  if (failures === undefined && retries === undefined && cost === undefined)
+    throw new UsageError('Nothing to set. Pass --failures, --retries or --cost.')
   return withStore(options, environment, async store => {
     const budgets = await store.budgets.list()
     const known = budgets.find(budget => isSameScope(budget, scope))
     const budget: Budget = {
       failures: failures === undefined ? known?.failures : changedFailures(scope, known, failures),
       retries: retries === undefined ? allowanceOf(known) : changedRetries(scope, budgets, known, retries),
+      cost: cost === undefined ? costOf(known) : changedCost(scope, known, cost),
     }
     await store.budgets.set(scope, budget, by(environment.user, options))
     writeResult(console, options.output, {
       ...scope,
       failures: budget.failures ?? null,
       retries: budget.retries ?? null,
+      cost: budget.cost ?? null,
     })
-    const checked = checkedBudget(budget)
-    if (failures !== undefined && checked.failures !== undefined)
-      console.say(failureBudgetText(scope, checked.failures))
-    if (retries !== undefined && budget.retries !== undefined) sayRetries(console, scope, budget.retries, budgets)
+    sayBudget(console, scope, { budget, changes, budgets })
     if (!(await isKnown(store, scope)))
       console.say('No task and no live worker has it: check the spelling, or start a worker that runs it.')
     return ExitCode.done
   })
 }
 
+/** Says what holds now, of the parts that were changed. */
+function sayBudget(
+  console: Console,
+  scope: BudgetScope,
+  { budget, changes, budgets }: { budget: Budget; changes: Changes; budgets: readonly BudgetRecord[] },
+): void {
+  const { failures, cost } = checkedBudget(budget)
+  if (changes.failures !== undefined && failures !== undefined) console.say(failureBudgetText(scope, failures))
+  if (changes.retries !== undefined && budget.retries !== undefined) sayRetries(console, scope, budget.retries, budgets)
+  if (changes.cost !== undefined && cost !== undefined) console.say(costBudgetText(scope, cost))
+}
+
 /** The settings that the options name, of each budget that they name any of. The window is that of both. */
-function changesOf(options: SetOptions): { failures?: Partial<FailureBudget>; retries?: RetryChanges } {
+function changesOf(options: SetOptions): Changes {
   const { failures, minAttempts, hold: holdMs, retries, floor, dependency, window: windowMs } = options
+  const { cost: amounts, costWindow } = options
   const window = windowMs !== undefined && { windowMs }
   const isOfFailures = (failures ?? minAttempts ?? holdMs) !== undefined
   const isOfRetries = (retries ?? floor ?? dependency) !== undefined
@@ -213,7 +245,16 @@ function changesOf(options: SetOptions): { failures?: Partial<FailureBudget>; re
         ...(dependency !== undefined && { dependency }),
       },
     }),
+    ...((amounts ?? costWindow) !== undefined && {
+      cost: { ...(amounts && { amounts }), ...(costWindow !== undefined && { windowMs: costWindow }) },
+    }),
   }
+}
+
+interface Changes {
+  readonly failures?: Partial<FailureBudget>
+  readonly retries?: RetryChanges
+  readonly cost?: Partial<CostBudget>
 }
 
 /** `dependency` is `false` for none. */
@@ -228,6 +269,19 @@ function changedFailures(
   const { share: allowed, ...settings } = { ...known?.failures, ...changes }
   if (allowed === undefined) throw new UsageError(`${scopeText(scope)} has no failure budget yet. Pass --failures.`)
   return { ...settings, share: allowed }
+}
+
+/** A cost budget with other settings. Buckets that are not named keep their amounts. */
+function changedCost(scope: BudgetScope, known: BudgetRecord | undefined, changes: Partial<CostBudget>): CostBudget {
+  const before = costOf(known)
+  if (before === undefined && changes.amounts === undefined)
+    throw new UsageError(`${scopeText(scope)} has no cost budget yet. Pass --cost.`)
+  return { ...before, ...changes, amounts: { ...before?.amounts, ...changes.amounts } }
+}
+
+/** The settings of a cost budget. */
+function costOf({ cost }: Partial<BudgetRecord> = {}): CostBudget | undefined {
+  return cost && { amounts: cost.amounts, windowMs: cost.windowMs }
 }
 
 /** A retry budget with other settings. One that joins a dependency takes over those that the dependency has. */
@@ -289,31 +343,37 @@ function liftBudget({ console, environment }: CommandContext, options: LiftOptio
   const scope = scopeOf(options)
   return withStore(options, environment, async store => {
     const isLifted = await liftPart(store, scope, options, by(environment.user, options))
-    if (!isLifted) throw noBudget(scope, partOf(options))
+    if (!isLifted) throw noBudget(scope, partWord(options))
     writeResult(console, options.output, { ...scope, isLifted })
-    console.say(`${scopeText(scope)} has no ${partOf(options)}budget now.`)
+    console.say(`${scopeText(scope)} has no ${partWord(options)}budget now.`)
     return ExitCode.done
   })
 }
 
-/** Removes a budget, or one part of it. Returns whether there was one. */
+/** Removes a budget, or parts of it. Returns whether there was one. */
 async function liftPart(store: StoreContract, scope: BudgetScope, options: LiftOptions, by: By): Promise<boolean> {
-  const part = partOf(options)
-  if (part === '') return store.budgets.lift(scope, by)
+  const parts = partsOf(options)
+  if (parts.length === 0) return store.budgets.lift(scope, by)
   const known = (await store.budgets.list()).find(budget => isSameScope(budget, scope))
-  const { failures } = known ?? {}
-  const retries = allowanceOf(known)
-  const [gone, left] = part === 'failure ' ? [failures, retries] : [retries, failures]
-  if (gone === undefined) return false
-  if (left === undefined) return store.budgets.lift(scope, by)
-  await store.budgets.set(scope, part === 'failure ' ? { retries } : { failures }, by)
+  const kept: Budget = { failures: known?.failures, retries: allowanceOf(known), cost: costOf(known) }
+  if (parts.every(part => kept[part] === undefined)) return false
+  const left: Budget = { ...kept, ...Object.fromEntries(parts.map(part => [part, undefined])) }
+  if (Object.values(left).every(budget => budget === undefined)) return store.budgets.lift(scope, by)
+  await store.budgets.set(scope, left, by)
   return true
 }
 
-/** The part of a budget that the options name, as a word before it; empty: all of it. */
-function partOf({ failures, retries }: LiftOptions): '' | 'failure ' | 'retry ' {
-  if (failures === retries) return ''
-  return failures ? 'failure ' : 'retry '
+const PARTS = { failures: 'failure ', retries: 'retry ', cost: 'cost ' } as const
+
+/** The parts of a budget that the options name. */
+function partsOf(options: LiftOptions): (keyof typeof PARTS)[] {
+  return (['failures', 'retries', 'cost'] as const).filter(part => options[part])
+}
+
+/** The part that the options name, as a word before a budget; empty: several, or all of it. */
+function partWord(options: LiftOptions): string {
+  const [part, ...others] = partsOf(options)
+  return part === undefined || others.length > 0 ? '' : PARTS[part]
 }
 
 function scopeOf({ kind, category }: ScopeOptions): BudgetScope {

@@ -1,6 +1,6 @@
 import type { BudgetView } from '../../../operate/index.js'
 import { formatDuration } from '../../../policy/index.js'
-import type { BudgetScope, FailureBudget } from '../../../store/internal.js'
+import type { BudgetScope, CostBudget, FailureBudget } from '../../../store/internal.js'
 
 import { grouped } from '../../terminal/chart.js'
 import type { Console, Paint } from '../../terminal/console.js'
@@ -8,6 +8,7 @@ import { NAME_WIDTH, paragraph, table } from '../../terminal/table.js'
 import { relative } from '../../terminal/times.js'
 import { quoted } from '../../terminal/visible.js'
 import { rateText } from '../lane/text.js'
+import { costText } from '../shared/cost-text.js'
 
 /** Budgets as a table, each with its figures on lines of their own. */
 export function budgetTable(budgets: readonly BudgetView[], { width, paint }: Console, now: number): string {
@@ -22,12 +23,12 @@ export function budgetTable(budgets: readonly BudgetView[], { width, paint }: Co
     cells: [
       budget.kind,
       budget.category ?? 'all',
-      budget.failures === null ? '-' : gateText(budget, now),
+      gateText(budget, now),
       ...(hasRetries ? [heldText(budget, now)] : []),
     ],
     paints: [undefined, undefined, gatePaint(budget, paint)],
-    details: [failuresText(budget), causeText(budget, now), retriesText(budget)].flatMap(text =>
-      text === undefined ? [] : paragraph(text, { width, indent: '  ' }),
+    details: [failuresText(budget), causeText(budget, now), retriesText(budget), costsText(budget, now)].flatMap(
+      text => (text === undefined ? [] : paragraph(text, { width, indent: '  ' })),
     ),
   }))
   return table(columns, rows, { width, paint })
@@ -48,17 +49,29 @@ function retriesText({ retries }: BudgetView): string | undefined {
   return `retries: ${window}; at most ${percent(allowed)}, or ${rateText(floor)}`
 }
 
+function costsText({ cost }: BudgetView, now: number): string | undefined {
+  if (cost === null) return undefined
+  const { amounts, used, windowMs, until } = cost
+  const figures = Object.entries(amounts).map(([bucket, amount]) => {
+    return `${costText({ [bucket]: used[bucket] ?? 0 })} of ${costText({ [bucket]: amount }).slice(bucket.length + 1)}`
+  })
+  return `cost: ${figures.join(', ')} in ${formatDuration(windowMs)}; begins again ${relative(until, now)}`
+}
+
 function heldText({ retries }: BudgetView, now: number): string {
   if (retries === null || retries.held === 0) return retries === null ? '-' : '0'
   return `${grouped(retries.held)}, next ${retries.nextAt === null ? 'now' : relative(retries.nextAt, now)}`
 }
 
-function gateText({ gate: { state, until } }: BudgetView, now: number): string {
+function gateText({ failures, cost, gate: { state, until } }: BudgetView, now: number): string {
+  if (cost?.isSpent === true) return `spent, until ${relative(cost.until, now)}`
+  if (failures === null) return '-'
   if (state === 'half_open') return 'half open'
   return state === 'open' && until !== null ? `open, probes ${relative(until, now)}` : state
 }
 
-function gatePaint({ gate: { state } }: BudgetView, paint: Paint): ((text: string) => string) | undefined {
+function gatePaint({ cost, gate: { state } }: BudgetView, paint: Paint): ((text: string) => string) | undefined {
+  if (cost?.isSpent === true) return paint.red
   switch (state) {
     case 'open':
       return paint.red
@@ -85,6 +98,12 @@ export function failureBudgetText(scope: BudgetScope, budget: Required<FailureBu
   const { share, minAttempts, windowMs } = budget
   const enough = `of at least ${minAttempts} within ${formatDuration(windowMs)}`
   return `${scopeText(scope)} stops while more than ${percent(share)} of its attempts fail, ${enough}.`
+}
+
+/** `Kind 'ask' spends at most tokens 2 000 000 in 1d, and waits for the next window then.` */
+export function costBudgetText(scope: BudgetScope, { amounts, windowMs }: Required<CostBudget>): string {
+  const most = `${scopeText(scope)} spends at most ${costText(amounts)} in ${formatDuration(windowMs)}`
+  return `${most}, and waits for the next window then.`
 }
 
 /** `Kind 'charge' in category 'eu'` */

@@ -109,6 +109,7 @@ function stateReason(lane: LaneView, now: number): string {
     case 'paused':
       return pause === null ? '' : pauseText(pause, now)
     case 'gated':
+      if (gate?.state === 'spent' && gate.until !== null) return `spent, until ${relative(gate.until, now)}`
       return gate?.state === 'open' && gate.until !== null ? `probes ${relative(gate.until, now)}` : 'probing'
     case 'blocked':
       return `stops at the dead letter ${lane.blockedBy}, until that is redriven or discarded`

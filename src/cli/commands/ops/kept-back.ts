@@ -18,7 +18,7 @@ export function keptBackTexts(parts: readonly Part[]): string[] {
     ...(inRuns > 0 ? [`${tasksText(inRuns)} in paused or stopped runs: ${suggest('pipeline ls')}`] : []),
     ...(paused > 0 ? [`${tasksText(paused)} in paused lanes: ${suggest('lane ls', { '--state': 'paused' })}`] : []),
     ...(held > 0 ? [`${tasksText(held)} in held lanes: ${suggest('lane ls', { '--state': 'held' })}`] : []),
-    ...(gated > 0 ? [`${tasksText(gated)} behind the gate of a failure budget: ${suggest('budget ls')}`] : []),
+    ...(gated > 0 ? [`${tasksText(gated)} behind a failure budget or a cost budget: ${suggest('budget ls')}`] : []),
     ...(budgeted > 0 ? [`${tasksText(budgeted)} for a retry budget to let them through: ${suggest('budget ls')}`] : []),
   ]
 }

@@ -133,12 +133,14 @@ BEGIN
 END
 $$;
 
--- All budgets as `counted_budget` has them, with `retries`, as `retry_counts` has them, and how many retries are due, and held.
+-- All budgets as `counted_budget` has them, with `retries`, as `retry_counts` has them, how many retries are due, and held, what
+-- attempts have spent, and how many tasks run.
 CREATE OR REPLACE FUNCTION redrive.list_budgets(now_ms bigint) RETURNS text LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   RETURN (
     SELECT coalesce(jsonb_agg(redrive.counted_budget(this, now_ms) || jsonb_build_object(
-      'retries', redrive.retry_counts(this, now_ms), 'held', redrive.held_retries(this.id, now_ms))), '[]')
+      'retries', redrive.retry_counts(this, now_ms), 'held', redrive.held_retries(this.id, now_ms),
+      'spent', redrive.spent_windows(this, now_ms), 'running', redrive.running_under(this))), '[]')
     FROM redrive.budget AS this
   )::text;
 END
@@ -174,10 +176,11 @@ BEGIN
 END
 $$;
 
--- Adds a budget, or changes one. If it counts afresh, its attempts are forgotten; if its floor is fresh, what that was used for.
+-- Adds a budget, or changes one. If it counts afresh, its attempts are forgotten; if its floor is fresh, what that was used
+-- for; if its windows are, what attempts have spent.
 CREATE OR REPLACE FUNCTION redrive.save_budget(
   of_budget bigint, of_kind text, of_category text, new_settings text, new_gate text, counts_afresh boolean,
-  has_fresh_floor boolean
+  has_fresh_floor boolean, has_fresh_windows boolean
 ) RETURNS void LANGUAGE plpgsql /* verb */ AS $$
 BEGIN
   IF of_budget IS NULL THEN
@@ -191,6 +194,9 @@ BEGIN
   IF has_fresh_floor THEN
     UPDATE redrive.budget_tally SET floor_at = NULL WHERE budget = of_budget AND floor_at IS NOT NULL;
   END IF;
+  IF has_fresh_windows THEN
+    DELETE FROM redrive.budget_cost WHERE budget = of_budget;
+  END IF;
 END
 $$;
 
@@ -199,6 +205,7 @@ CREATE OR REPLACE FUNCTION redrive.drop_budget(of_budget bigint) RETURNS void LA
 BEGIN
   DELETE FROM redrive.budget WHERE id = of_budget;
   DELETE FROM redrive.budget_tally WHERE budget = of_budget;
+  DELETE FROM redrive.budget_cost WHERE budget = of_budget;
 END
 $$;
 
@@ -239,31 +246,34 @@ BEGIN
     WHEN probes.failed > (this.settings::jsonb -> 'failures' -> 'share')::float8 * (probes.ok + probes.failed) THEN 0
     ELSE 1 + 2 * probes.ok + probes.failed - started
       + least(probes.unanswered, greatest(0, started - probes.ok - probes.failed)) END;
-  IF allowed <= 0 AND now_ms >= (this.gate::jsonb -> 'startedAt')::bigint + 60000 AND (
-    SELECT coalesce(sum(tally.running), 0)
-    FROM redrive.lane AS its JOIN redrive.tally ON tally.lane = ANY (ARRAY[its.id])
-    WHERE its.kind = this.kind AND (this.category IS NULL OR its.category = this.category)
-  ) <= 0 THEN
+  IF allowed <= 0 AND now_ms >= (this.gate::jsonb -> 'startedAt')::bigint + 60000 AND redrive.running_under(this) <= 0 THEN
     RETURN 1;
   END IF;
   RETURN greatest(0, least(allowed, 1000000));
 END
 $$;
 
--- The open gates, the narrower ones first, and the budgets of retries; NULL if there are none. One statement for both, since
--- every claim asks.
+-- The open gates and the cost budgets of the kinds of these rooms, the narrower ones first, and the budgets of retries; NULL if
+-- there are none. One statement for all, since every claim asks.
 CREATE OR REPLACE FUNCTION redrive.active_budgets(
-  now_ms bigint, OUT gates redrive.gate[], OUT of_retries bigint[]
+  rooms json, now_ms bigint, OUT gates redrive.gate[], OUT of_retries bigint[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
   this redrive.budget;
   until bigint;
   lost_at bigint;
   allowed int;
+  of_cost redrive.gate;
 BEGIN
-  FOR this IN SELECT * FROM redrive.budget WHERE is_open OR has_retries ORDER BY category IS NULL, id LOOP
+  FOR this IN SELECT * FROM redrive.budget WHERE is_open OR has_retries OR has_costs ORDER BY category IS NULL, id LOOP
     IF this.has_retries THEN
       of_retries := of_retries || this.id;
+    END IF;
+    IF this.has_costs AND this.kind IN (
+      SELECT unnest(room.kinds) FROM json_populate_recordset(NULL::redrive.room, rooms) AS room
+    ) THEN
+      of_cost := redrive.cost_gate(this, now_ms);
+      gates := CASE WHEN of_cost.kind IS NULL THEN gates ELSE gates || of_cost END;
     END IF;
     CONTINUE WHEN NOT this.is_open;
     until := (this.gate::jsonb -> 'until')::bigint;
@@ -305,10 +315,11 @@ BEGIN
 END
 $$;
 
--- Whether a gate of a lane is open.
+-- Whether only a claim may start tasks of a lane: a gate is open, or their cost is limited.
 CREATE OR REPLACE FUNCTION redrive.is_gated(of_kind text, of_category text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT EXISTS (
     SELECT FROM redrive.budget
-    WHERE budget.kind = of_kind AND budget.is_open AND (budget.category IS NULL OR budget.category = of_category)
+    WHERE budget.kind = of_kind AND (budget.is_open OR budget.has_costs)
+      AND (budget.category IS NULL OR budget.category = of_category)
   )
 $$;

@@ -235,7 +235,7 @@ BEGIN
   -- Renew the lease first, so that nobody rescues this worker's tasks meanwhile.
   INSERT INTO redrive.worker AS known (id, until) VALUES (by_worker, now_ms + lease_ms)
   ON CONFLICT (id) DO UPDATE SET until = greatest(known.until, excluded.until);
-  budgets := redrive.active_budgets(now_ms);
+  budgets := redrive.active_budgets(rooms, now_ms);
   has_more_due := redrive.make_due_ready(budgets.of_retries, now_ms);
 
   is_alone_waiting := redrive.is_alone_waiting(rooms, budgets.gates, now_ms);
@@ -276,7 +276,7 @@ DECLARE
   room constant redrive.room := ROW('{}', NULL, 0, NULL);
   share constant redrive.share := ROW(0, 0);
 BEGIN
-  PERFORM redrive.active_budgets(0);
+  PERFORM redrive.active_budgets('[]', 0);
   PERFORM redrive.make_due_ready(NULL, 0);
   PERFORM redrive.is_alone_waiting('[]', NULL, 0);
   PERFORM redrive.take_rooms(json_build_array(room), 0, '', 0, NULL);

@@ -11,6 +11,23 @@ BEGIN
       AND task.round = use.round AND task.advances = use.advances
     ORDER BY task.id
     FOR NO KEY UPDATE OF task
+  ), budgeted AS (
+    INSERT INTO redrive.budget_cost (budget, at, bucket, amount, attempts)
+    SELECT its.id, now_ms - now_ms % its.window_ms, part.bucket, sum(part.amount), sum(part.attempts)
+    FROM held_task
+    CROSS JOIN LATERAL (SELECT named.* FROM redrive.lane AS named WHERE named.id = held_task.lane OFFSET 0) AS own
+    JOIN LATERAL (
+      SELECT budget.id, (budget.settings::jsonb #>> '{cost,windowMs}')::bigint AS window_ms FROM redrive.budget
+      WHERE budget.has_costs AND budget.kind = own.kind AND (budget.category IS NULL OR budget.category = own.category)
+      OFFSET 0
+    ) AS its ON true
+    CROSS JOIN LATERAL (
+      -- What is next to nothing could not be divided by the number of attempts.
+      SELECT one.key, CASE WHEN one.value::float8 > 1e-30 THEN least(one.value::float8, 1e300) ELSE 0 END, 0
+      FROM json_each_text(held_task.used) AS one
+      UNION ALL SELECT NULL, 0, 1
+    ) AS part (bucket, amount, attempts)
+    GROUP BY its.id, its.window_ms, part.bucket
   )
   INSERT INTO redrive.cost_tally (kind, key, category, hour, bucket, amount)
   SELECT its.kind, its.key, its.category, redrive.hour_of(now_ms), part.key, sum(least(part.value::numeric, 1e300))

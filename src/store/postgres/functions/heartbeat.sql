@@ -115,6 +115,7 @@ BEGIN
   PERFORM redrive.fold_attempts(now_ms);
   PERFORM redrive.fold_groups(now_ms);
   PERFORM redrive.fold_costs(now_ms);
+  PERFORM redrive.fold_budget_costs(now_ms);
   RETURN json_build_object(
     'cancelled', redrive.cancelled(by_worker),
     'rescued', rescued,

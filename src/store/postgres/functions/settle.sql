@@ -229,7 +229,8 @@ BEGIN
       SELECT FROM redrive.shared_limit WHERE quota IS NULL AND limits::jsonb ? 'concurrency')
     -- What limits the quotas of a kind.
     OR EXISTS (
-      SELECT FROM redrive.shared_limit WHERE quota IS NOT NULL AND quota = '' AND limits::jsonb ? 'concurrency');
+      SELECT FROM redrive.shared_limit WHERE quota IS NOT NULL AND quota = '' AND limits::jsonb ? 'concurrency')
+    OR EXISTS (SELECT FROM redrive.budget WHERE has_costs);
 END
 $$;
 

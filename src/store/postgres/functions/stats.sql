@@ -32,7 +32,7 @@ CREATE OR REPLACE FUNCTION redrive.lane_figures(most bigint, now_ms bigint) RETU
   CROSS JOIN LATERAL (
     SELECT own.kind, own.category, own.paused AS is_paused, greatest(own.held_until, (
       SELECT (state::jsonb ->> 'heldUntil')::float8 FROM redrive.shared_limit WHERE shared_limit.id = own.shared
-    )) > now_ms OR redrive.is_gated(own.kind, own.category)
+    )) > now_ms OR redrive.is_held_back(own.kind, own.category, now_ms)
       OR own.blocking AND redrive.is_stopped(own.id, now_ms) AS is_held,
     -- In an ordered lane, a retry that its budget holds goes before all others.
     CASE WHEN own.ordered AND EXISTS (

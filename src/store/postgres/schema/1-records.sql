@@ -120,11 +120,25 @@ CREATE TABLE redrive.budget (
   settings    text NOT NULL,
   gate        text NOT NULL,
   is_open     boolean GENERATED ALWAYS AS (gate::jsonb -> 'since' IS NOT NULL) STORED,
-  has_retries boolean GENERATED ALWAYS AS (settings::jsonb -> 'retries' IS NOT NULL) STORED
+  has_retries boolean GENERATED ALWAYS AS (settings::jsonb -> 'retries' IS NOT NULL) STORED,
+  has_costs   boolean GENERATED ALWAYS AS (settings::jsonb -> 'cost' IS NOT NULL) STORED
 ) WITH (fillfactor = 50);
 CREATE INDEX budget_kind   ON redrive.budget (kind);
 CREATE INDEX budget_open   ON redrive.budget (id) WHERE is_open;
-CREATE INDEX budget_active ON redrive.budget (id) WHERE is_open OR has_retries;
+CREATE INDEX budget_active ON redrive.budget (id) WHERE is_open OR has_retries OR has_costs;
+CREATE INDEX budget_costs  ON redrive.budget (id) WHERE has_costs;
+
+-- What attempts have told that they spent, by cost budget and window, in rows to be added up. The rows without a bucket count
+-- the attempts.
+CREATE TABLE redrive.budget_cost (
+  budget   bigint NOT NULL,
+  at       bigint NOT NULL,  -- the start of the window
+  bucket   text COLLATE "C",
+  amount   float8 NOT NULL,
+  attempts bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE redrive.budget_cost REPLICA IDENTITY FULL;
+CREATE INDEX budget_cost_at ON redrive.budget_cost (budget, at);
 
 -- Ends of runs that budgets count, in steps of one or ten seconds. `round` is that of the gate if it had let them through
 -- while it was open, and 0 otherwise. `floor_at` is when the floor had nothing, in rows that let retries through.

@@ -2,7 +2,18 @@ import { canonicalJson } from '../../../policy/index.js'
 import type { BudgetRecord, BudgetScope } from '../../contract/budget-store.js'
 import { type AttemptCounts, counted, type Ended, NO_COUNTS, recentOf } from './attempt-counts.js'
 import { type BudgetSettings, settingsText } from './check-budget.js'
-import { closed, type Gate, gateRecord, judged, NEW_GATE, NO_PROBES, type Probes, type Recent } from './gate.js'
+import { afterSpent, costLeft, costRecord, type SpentWindow, spentNow, windowOf } from './cost-gate.js'
+import {
+  closed,
+  type Gate,
+  gateRecord,
+  judged,
+  NEW_GATE,
+  NO_PROBES,
+  nextLook,
+  type Probes,
+  type Recent,
+} from './gate.js'
 import { type RetryBucket, retryRecord, withFreshFloor, withRetries } from './retry-allowance.js'
 import { bucketsOf, byAllowance } from './shared-allowance.js'
 
@@ -22,6 +33,8 @@ export interface BudgetChange extends Omit<KeptBudget, 'id'> {
   readonly countsAfresh: boolean
   /** The floor of its retries begins anew. */
   readonly hasFreshFloor: boolean
+  /** What it has spent is forgotten: its windows are others. */
+  readonly hasFreshWindows: boolean
 }
 
 /** A budget with the figures by which its gate is judged. */
@@ -36,10 +49,14 @@ export interface ListedBudget extends CountedBudget {
   readonly retries: readonly RetryBucket[]
   /** How many retries are due, and held. */
   readonly held: number
+  /** What attempts have spent. */
+  readonly spent: readonly SpentWindow[]
+  /** How many of its tasks run. Asked only of cost budgets. */
+  readonly running: number
 }
 
 /** A budget with its counts, for stores with a single writer. */
-export interface BudgetState extends KeptBudget, Pick<ListedBudget, 'retries'> {
+export interface BudgetState extends KeptBudget, Pick<ListedBudget, 'retries' | 'spent'> {
   readonly counts: AttemptCounts
 }
 
@@ -65,12 +82,16 @@ export function changesOf(all: readonly KeptBudget[], scope: BudgetScope, settin
   return isOther ? [withSettings(own, settings), ...changed] : []
 }
 
-function withSettings(budget: Omit<BudgetChange, 'countsAfresh' | 'hasFreshFloor'>, settings: BudgetSettings) {
+function withSettings(
+  budget: Omit<BudgetChange, 'countsAfresh' | 'hasFreshFloor' | 'hasFreshWindows'>,
+  settings: BudgetSettings,
+): BudgetChange {
   const isSame = (part: keyof BudgetSettings) =>
     canonicalJson(budget.settings[part] ?? null) === canonicalJson(settings[part] ?? null)
   const countsAfresh = !isSame('failures')
   const gate = countsAfresh ? closed(budget.gate) : budget.gate
-  return { ...budget, settings, gate, countsAfresh, hasFreshFloor: !isSame('retries') }
+  const hasFreshWindows = budget.settings.cost?.windowMs !== settings.cost?.windowMs
+  return { ...budget, settings, gate, countsAfresh, hasFreshFloor: !isSame('retries'), hasFreshWindows }
 }
 
 function dependencyOf({ settings }: KeptBudget): string | undefined {
@@ -79,16 +100,17 @@ function dependencyOf({ settings }: KeptBudget): string | undefined {
 
 /** A budget after it was changed, with the counts that it keeps. `before` is absent if it is new. */
 export function afterChange(
-  { countsAfresh, hasFreshFloor, scope, settings, gate }: BudgetChange,
-  before: Pick<BudgetState, 'counts' | 'retries'> | undefined,
+  { countsAfresh, hasFreshFloor, hasFreshWindows, scope, settings, gate }: BudgetChange,
+  before: Pick<BudgetState, 'counts' | 'retries' | 'spent'> | undefined,
 ): Omit<BudgetState, 'id'> {
-  const { counts, retries } = before ?? { counts: NO_COUNTS, retries: [] }
+  const { counts, retries, spent } = before ?? { counts: NO_COUNTS, retries: [], spent: [] }
   return {
     scope,
     settings,
     gate,
     counts: countsAfresh ? NO_COUNTS : counts,
     retries: hasFreshFloor ? withFreshFloor(retries) : retries,
+    spent: hasFreshWindows ? [] : spent,
   }
 }
 
@@ -128,14 +150,43 @@ export function afterEnds<T extends BudgetState>(budget: T, ends: readonly Ended
   }
 }
 
+/** The budget after attempts have told what they spent. */
+export function withSpent<T extends BudgetState>(budget: T, told: Omit<SpentWindow, 'at'>, now: number): T {
+  const { cost } = budget.settings
+  return cost === undefined ? budget : { ...budget, spent: afterSpent(budget.spent, told, cost.windowMs, now) }
+}
+
+/** How many tasks its cost lets start, for stores with a single writer. */
+export function affordable({ settings: { cost }, spent }: BudgetState, running: () => number, now: number): number {
+  return cost === undefined ? Infinity : costLeft(cost, spentNow(spent, cost.windowMs, now), running())
+}
+
+/** Whether a budget bounds how many tasks start: its gate is open, or their cost is limited. */
+export function isGating({ gate, settings: { cost } }: KeptBudget): boolean {
+  return gate.since !== undefined || cost !== undefined
+}
+
+/** Whether a budget keeps tasks back, as far as figures go that every lane has in common. */
+export function isHolding(budget: BudgetState, now: number): boolean {
+  return budget.gate.since !== undefined || affordable(budget, () => 0, now) === 0
+}
+
+/** When a budget that lets nothing start is worth asking again. */
+export function nextStart({ gate, settings: { cost } }: KeptBudget, now: number): number {
+  const probesAt = gate.since === undefined ? Infinity : nextLook(gate, now)
+  // Tasks that still run ring when they end.
+  return Math.min(probesAt, cost === undefined ? Infinity : windowOf(now, cost.windowMs) + cost.windowMs)
+}
+
 /** The budget as it is listed, among all that there are. */
 export function budgetRecord(budget: ListedBudget, all: readonly ListedBudget[], now: number): BudgetRecord {
-  const { scope, settings, gate, recent, held } = budget
+  const { scope, settings, gate, recent, held, spent, running } = budget
   const sharing = byAllowance(all).find(budgets => budgets.includes(budget)) ?? []
   return {
     ...scope,
     failures: settings.failures,
     retries: settings.retries && retryRecord(settings.retries, bucketsOf(sharing), held, now),
+    cost: settings.cost && costRecord(settings.cost, spent, running, now),
     gate: gateRecord(gate, now),
     recent: { attempts: recent.attempts, failed: recent.failed },
   }

@@ -1,13 +1,15 @@
 import { canonicalJson, OptionError } from '../../../policy/index.js'
 import { checkOptions, type KnownOptions, quoted } from '../../../policy/internal.js'
-import type { Budget, BudgetScope, FailureBudget, RetryAllowance } from '../../contract/budget-store.js'
-import { checkName } from '../check.js'
+import type { Budget, BudgetScope, CostBudget, FailureBudget, RetryAllowance } from '../../contract/budget-store.js'
+import { checkCost, checkName } from '../check.js'
 import { BUCKET_MS } from './attempt-counts.js'
+import type { CostSettings } from './cost-gate.js'
 
 /** A budget as a store keeps it, with the defaults filled in. JSON. */
 export interface BudgetSettings {
   readonly failures?: Required<FailureBudget>
   readonly retries?: RetrySettings
+  readonly cost?: CostSettings
 }
 
 /** A retry budget with its defaults. */
@@ -15,12 +17,17 @@ export interface RetrySettings extends Required<Omit<RetryAllowance, 'dependency
   readonly dependency?: string
 }
 
-const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const DAY_MS = 24 * HOUR_MS
 const MAX_FLOOR = 1_000_000
+const MIN_AMOUNT = 1e-6
+const MAX_AMOUNT = 1e15
 
 const SCOPE: KnownOptions<BudgetScope> = { kind: '', category: '' }
-const BUDGET: KnownOptions<Budget> = { failures: 'object', retries: 'object', isDeclared: '' }
+const BUDGET: KnownOptions<Budget> = { failures: 'object', retries: 'object', cost: 'object', isDeclared: '' }
 const FAILURES: KnownOptions<FailureBudget> = { share: '', minAttempts: '', windowMs: '', holdMs: '' }
+const COST: KnownOptions<CostBudget> = { amounts: 'object', windowMs: '' }
 const RETRIES: KnownOptions<RetryAllowance> = { share: '', windowMs: '', floor: '', dependency: '' }
 
 /** Checks the scope of a budget. */
@@ -33,12 +40,13 @@ export function checkScope(scope: BudgetScope): void {
 /** A budget with its defaults. An invalid one is an `OptionError`, and so is an empty one: it is lifted instead. */
 export function checkedBudget(budget: Budget): BudgetSettings {
   checkOptions('A budget', budget, BUDGET)
-  const { failures, retries } = budget
-  if (failures === undefined && retries === undefined)
-    throw new OptionError('failures', 'A budget needs `failures` or `retries`. To remove a budget, lift it.')
+  const { failures, retries, cost } = budget
+  if (failures === undefined && retries === undefined && cost === undefined)
+    throw new OptionError('failures', 'A budget needs `failures`, `retries` or `cost`. To remove a budget, lift it.')
   return {
     ...(failures !== undefined && { failures: checkedFailures(failures) }),
     ...(retries !== undefined && { retries: checkedRetries(retries) }),
+    ...(cost !== undefined && { cost: checkedCost(cost) }),
   }
 }
 
@@ -72,6 +80,19 @@ function checkedRetries(budget: RetryAllowance): RetrySettings {
   if (dependency === '')
     throw new OptionError('dependency', "'retries.dependency' is the name of a service, such as 'payments-api'.")
   return { share, windowMs, floor, dependency }
+}
+
+function checkedCost(budget: CostBudget): CostSettings {
+  checkOptions("'cost' of a budget", budget, COST)
+  const { amounts, windowMs = DAY_MS } = budget
+  checkCost('cost', amounts)
+  const invalid = Object.values(amounts).find(amount => amount < MIN_AMOUNT || amount > MAX_AMOUNT)
+  if (invalid !== undefined || Object.keys(amounts).length === 0) {
+    const form = `amounts from ${MIN_AMOUNT} to ${MAX_AMOUNT}, such as { tokens: 2e6 }`
+    throw new OptionError('cost', `'cost' of a budget needs ${form}, got ${quoted(invalid ?? 'none')}.`)
+  }
+  checkRange('cost.windowMs', windowMs, MINUTE_MS, 31 * DAY_MS)
+  return { amounts, windowMs }
 }
 
 function checkRange(name: string, value: unknown, min: number, max: number): void {

@@ -1,7 +1,7 @@
 import { ALONE_FROM_LOSSES } from '../../rules/after-settlement.js'
 import type { Preparer } from '../driver.js'
 
-/** A budget: its last four columns are JSON. */
+/** A budget: its last five columns are JSON. */
 export interface BudgetRow {
   readonly id: number
   readonly kind: string
@@ -10,6 +10,7 @@ export interface BudgetRow {
   readonly gate: string
   readonly counts: string
   readonly retries: string
+  readonly spent: string
 }
 
 /** The scope of a budget; NULL: all categories. */
@@ -30,15 +31,16 @@ const RETRY_BUDGET = /* sql */ `(
 export function budgetStatements(db: Preparer) {
   return {
     budgets: db.prepare<[], BudgetRow>(/* sql */ `
-      SELECT id, kind, category, settings, gate, counts, retries FROM budget`),
+      SELECT id, kind, category, settings, gate, counts, retries, spent FROM budget`),
     budget: db.prepare<[number], BudgetRow>(/* sql */ `
-      SELECT id, kind, category, settings, gate, counts, retries FROM budget WHERE id = ?`),
+      SELECT id, kind, category, settings, gate, counts, retries, spent FROM budget WHERE id = ?`),
     addBudget: db.prepare(/* sql */ `
-      INSERT INTO budget (kind, category, settings, gate, counts, retries)
-      VALUES (:kind, :category, :settings, :gate, :counts, :retries)`),
+      INSERT INTO budget (kind, category, settings, gate, counts, retries, spent)
+      VALUES (:kind, :category, :settings, :gate, :counts, :retries, :spent)`),
     setBudget: db.prepare(/* sql */ `
-      UPDATE budget SET settings = :settings, gate = :gate, counts = :counts, retries = :retries WHERE id = :id`),
-    countBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ?, retries = ? WHERE id = ?`),
+      UPDATE budget SET settings = :settings, gate = :gate, counts = :counts, retries = :retries, spent = :spent
+      WHERE id = :id`),
+    countBudget: db.prepare(/* sql */ `UPDATE budget SET gate = ?, counts = ?, retries = ?, spent = ? WHERE id = ?`),
     /** Puts retries that wait under a budget under the one that their lane has now. */
     moveBudgeted: db.prepare<{ budget: number }>(/* sql */ `
       UPDATE task
