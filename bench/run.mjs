@@ -25,6 +25,7 @@ const SUITES = [
   'schedules',
   'steps',
   'together',
+  'unique',
   'worker-heap',
   'latency',
   'postgres',

@@ -1,6 +1,9 @@
 import { expect } from 'vitest'
+import { timetable } from '../src/calendar/internal.js'
+import { schedule } from '../src/schedule/index.js'
 import type { LedgerRow, TaskRecord } from '../src/store/index.js'
-import type { Outcome, StoreContract } from '../src/store/internal.js'
+import type { ClaimedTask, Outcome, StoreContract } from '../src/store/internal.js'
+import { declareTask } from '../src/task/index.js'
 
 /** The columns of the views, in their order: the contract of docs/sql.md. They may only be added to, at the end. */
 export const VIEW_COLUMNS = {
@@ -23,7 +26,7 @@ const FAILED = {
 const RETRY: Outcome = { type: 'retry', delayMs: 0, isBackoff: false }
 const DEAD: Outcome = { type: 'dead', reason: 'attempts_exhausted' }
 
-/** Fills a store with tasks that succeeded at once or later, died, were redriven, and wait. */
+/** Fills a store with tasks that succeeded at once or later, died, were redriven, and wait, each with a unique key. */
 export async function fillForViews(store: StoreContract): Promise<void> {
   const histories: Readonly<Record<string, readonly Outcome[]>> = {
     plain: [{ type: 'succeeded' }],
@@ -41,6 +44,7 @@ export async function fillForViews(store: StoreContract): Promise<void> {
         category: 'news',
         key: 'ada',
         payload: '{"to":"ada"}',
+        unique: { key: id, while: 'unfinished', conflict: 'keep' },
         traceparent: `00-${TRACE}-b7ad6b7169203331-01`,
       },
     ])
@@ -64,6 +68,27 @@ export async function fillForViews(store: StoreContract): Promise<void> {
     // Out of the way of the next one.
     if (id === 'waiting') await store.pause({ kind: 'mail' }, { isPaused: true })
   }
+}
+
+/** Adds a task that runs, one that has replaced another and waits for it, one that is postponed, and a schedule that is due. */
+export async function fillWithKeys(store: StoreContract): Promise<ClaimedTask> {
+  const latest = { key: 'acme', while: 'unfinished', conflict: 'after' } as const
+  const task = (id: string) => ({ id, kind: 'sync', payload: '1', unique: latest })
+  await store.enqueue([task('runs')])
+  const request = { worker: 'w', leaseMs: 60_000, rooms: [{ kinds: ['sync'] }], limit: 1, isIdle: true }
+  const [running] = (await store.claim(request)).tasks
+  expect(running?.id).toBe('runs')
+  await store.enqueue([task('replaced')])
+  expect(await store.enqueue([task('waits'), { kind: 'sync', payload: '1' }])).toMatchObject([
+    { outcome: 'queued_after' },
+    {},
+  ])
+  const postponed = { key: 'doc', while: 'waiting', conflict: 'postpone', maxWaitMs: 60_000 } as const
+  for (const inMs of [1e6, 2e6])
+    await store.enqueue([{ kind: 'index', payload: '1', unique: postponed, runAt: (await store.now()) + inMs }])
+  const tick = { every: '1s', task: declareTask<null>('tick'), catchUp: 'all' } as const
+  await store.schedules.declare([schedule('tick', tick).spec], { worker: 'w' }, timetable)
+  return running as ClaimedTask
 }
 
 /** Adds a group in each state that a group can be marked as. */

@@ -1,9 +1,10 @@
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { timetable } from '../../src/calendar/internal.js'
 import { openPostgres } from '../../src/store/postgres/internal.js'
 import { checkInvariants } from '../conformance/invariants.js'
 import { migrateTo, nextRelease } from '../next-release.js'
-import { fillForViews, markGroups } from '../view-contract.js'
+import { fillForViews, fillWithKeys, markGroups } from '../view-contract.js'
 import { expectAllAccountedFor } from './accounts.js'
 import { ownPostgres } from './own-postgres.js'
 import { Scene, until } from './scene.js'
@@ -42,14 +43,20 @@ async function hasBeats(): Promise<boolean> {
 }
 
 describe('an upgrade to the next release', { timeout: 300_000 }, () => {
-  it('leaves all rows as they are', async () => {
+  it('leaves all rows as they are; keys are handed on and schedules fire as before', async () => {
     const store = await openPostgres(url, { listen: false })
     await fillForViews(store)
     await markGroups(store)
+    const { id, token } = await fillWithKeys(store)
     await store.pause({ kind: 'later' }, { isPaused: true, who: 'ada', why: 'not yet' })
     const before = await rows()
     await migrateTo(await nextRelease(), pool)
     expect(await rows()).toEqual(before)
+    await checkInvariants(store)
+    await store.settle([{ id, token, outcome: { type: 'succeeded' } }])
+    expect(await store.get('waits')).toMatchObject({ status: 'waiting', nextAttemptAt: expect.any(Number) })
+    await until('a slot is due', async () => (await store.schedules.fire(10, timetable)).slots.length > 0)
+    expect((await store.schedules.slots('tick', 0, 10)).map(({ end }) => end)).toContain('ran')
     await checkInvariants(store)
     await store.close()
   })

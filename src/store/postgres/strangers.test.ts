@@ -3,7 +3,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import { fillWithStrangers } from '../../../test/services/hostile-public.js'
-import { fillForViews, markGroups } from '../../../test/view-contract.js'
+import { fillForViews, fillWithKeys, markGroups } from '../../../test/view-contract.js'
 import { SECTIONS, type Section } from '../move/movable.js'
 import { openPostgres } from './internal.js'
 
@@ -24,6 +24,8 @@ it('calls no function and no operator of a stranger’s that the search path of 
   await store.limit({ kind: 'k' }, { concurrency: 5 }, BY)
   await fillForViews(store)
   await markGroups(store)
+  const keyed = await fillWithKeys(store)
+  await store.settle([{ ...keyed, outcome: { type: 'succeeded' } }])
   await store.enqueue(['a', 'b', 'c'].map(id => ({ id, kind: 'k', payload: '{}' })))
   const { tasks } = await store.claim(CLAIM)
   const [a = { id: '', token: '' }] = tasks
