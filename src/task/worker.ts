@@ -71,8 +71,8 @@ export class Worker {
   }
 
   /**
-   * How many tasks it runs at once. Assign to it to change that: a lower number lets tasks end that run. The stages of pipelines
-   * keep the concurrency of their code.
+   * How many tasks it runs at once. Assign to it to change that: a lower number lets tasks end that run. Stages of pipelines,
+   * and tasks that are called together, keep the concurrency of their code.
    */
   get concurrency(): number {
     return this.#engine.concurrency

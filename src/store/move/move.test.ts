@@ -116,7 +116,7 @@ async function wellUsed(engine: Engine): Promise<Movable> {
   await store.enqueue([
     // Astral characters come before the last of the others in UTF-16, and after them in UTF-8.
     ...['🚀', '\uffee', 'é', '\'"', ' ', 'Z', 'a', ''].map(id => ({ id: `mail-${id}`, kind: 'mail', payload: '{}' })),
-    { id: ' ', kind: 'quoted', payload: JSON.stringify({ WEIRD }) },
+    { id: ' ', kind: 'quoted', payload: JSON.stringify({ WEIRD }), policy: '{"attempts":7}' },
     { id: 'later', kind: 'report', payload: 'null', runAt: clock.now() + 3_600_000, priority: 0.1, submittedAt: 12 },
     { kind: 'paused', payload: '[]' },
     { kind: 'paused', key: 'but-not-me', payload: '[]' },
