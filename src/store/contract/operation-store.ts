@@ -28,6 +28,9 @@ import type { Page, PageRequest, TaskFilter } from './list.js'
  * A member carries the operation in its record from its move on. Each settlement of such a task adds to the operation's
  * tally, so an outcome costs no search.
  *
+ * The members of a backfill are slots of a schedule. Its driver finds them by the timetable, and the step starts their runs in
+ * the transaction that notes them.
+ *
  * The members of some acts are outside of the store: documents of a user's collection, messages of a failed queue. No
  * transaction spans both, so the driver acts first, and then notes it with its step. A driver that dies in between has moved
  * members that are not counted; the next one finds what is left. It is done with its last member.
