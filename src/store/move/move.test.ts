@@ -580,7 +580,7 @@ describe('what is moved', () => {
     // The end of its hold, or noted with the next claim.
     shared_limit: ['opens_at'],
     // Counts are of the last minutes, and begin afresh.
-    budget: ['counts', 'retries', 'is_open', 'has_retries'],
+    budget: ['counts', 'retries', 'spent', 'is_open', 'has_retries', 'has_costs'],
   }
   const MOVED = [
     ...Object.values(SECTIONS).map(({ table, columns }) => [table, columns] as const),
