@@ -6,6 +6,7 @@ import { MemoryStore } from '../store/internal.js'
 import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
 import {
+  type BatchEnd,
   compressed,
   type Death,
   type DeclaredTask,
@@ -528,6 +529,21 @@ describe('tasks that are called together', () => {
     expect(losses).toEqual([2, 2, 2])
     expect(await store.count({})).toMatchObject({ succeeded: 3 })
     await running.stop()
+  })
+
+  it('end the batch that they belong to, and may add to it', async () => {
+    const report = defineTask('report', { handler: (end: BatchEnd) => end.counts })
+    const { task } = recorded(async (payloads, { tasks }) => {
+      await Promise.all(payloads.map((n, i) => n === 0 && tasks[i]?.batch?.add(task, [{ payload: 7 }])))
+      return payloads.map(n => (n === 1 ? new FinalError('bad') : n))
+    })
+    await queue.enqueueBatch('b', task, [{ payload: 0 }, { payload: 1 }, { payload: 2 }], { onEnd: { task: report } })
+    const running = new Worker(store, { tasks: [task, report], clock })
+    await running.start()
+    await ended()
+    await running.stop()
+    const counts = { succeeded: 3, skipped: 0, dead: 1, cancelled: 0 }
+    expect(await queue.result('batch-end:b:1', { task: report })).toEqual(counts)
   })
 
   it('are followed by another task when one dies', async () => {
