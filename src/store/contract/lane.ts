@@ -45,8 +45,8 @@ export interface LaneLimits {
   readonly isOrdered?: boolean | undefined
   /**
    * With `'block'`, an ordered lane stops at its dead letter: the tasks behind it wait until it is redriven, and then runs
-   * before them, or discarded. Without it they go on. It applies to tasks that die from then on. A letter that blocks its
-   * lane is not pruned.
+   * before them, or is discarded, completed or deleted. Without it they go on. It applies to tasks that die from then on. A
+   * letter that blocks its lane is not pruned.
    */
   readonly onDead?: 'block' | undefined
 }

@@ -31,6 +31,9 @@ import type { AttemptEntry } from './ledger.js'
  *   value that the stage returned is committed before the next stage starts. The worker keeps the item, running, if it
  *   asks to and the lane of the next stage is open; otherwise the item waits there.
  *
+ * A person may end a task that does not run: as succeeded (`complete`) or dead (`fail`), in place of its handler. That is one
+ * transaction, which cancels a waiting task first.
+ *
  * A lease expires exactly at its end. Until somebody rescues its tasks they still belong to their worker, which may settle
  * them or renew the lease.
  */
