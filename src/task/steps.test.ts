@@ -7,7 +7,6 @@ import { type FakeClock, fakeClock } from '../testing/index.js'
 import { sleep } from '../time/index.js'
 import {
   defineTask,
-  later,
   StepError,
   StepFailedError,
   type TaskContext,
@@ -246,81 +245,6 @@ describe('a step', () => {
   })
 })
 
-describe('the result of a step', () => {
-  const cyclic: { self?: unknown } = {}
-  cyclic.self = cyclic
-  it.each([
-    ['a bigint', () => ({ n: 1n }), /JSON cannot hold a bigint \('n'\)/],
-    ['a circle', () => cyclic, /circular structure/],
-    ['more than 256 KB', () => 'x'.repeat(2 ** 18), /262146 bytes of JSON, and 262144 are allowed/],
-    ['more than 256 KB in fewer characters', () => '€'.repeat(90_000), /270002 bytes of JSON, and 262144 are allowed/],
-    ['a Map', () => new Map([[1, 2]]), /the contents of a Map/],
-    ['NaN', () => Number.NaN, /NaN/],
-    ['what a handler returns', () => later('5m'), /later\(\) and skip\(\) are for the handler to return/],
-  ])('is refused for good if it is %s', async (_, result, problem) => {
-    const call = vi.fn(result)
-    const { get, steps } = await scene(task => task.step<unknown>('call', call))
-    const task = await get()
-    expect(task).toMatchObject({ status: 'dead', reason: 'final_error', errorCode: 'step_result_invalid' })
-    expect(task.errorMessage).toMatch(problem)
-    expect(call).toHaveBeenCalledTimes(1)
-    expect(await steps()).toMatchObject([{ isDone: false, gaveUp: 'final_error' }])
-  })
-})
-
-describe('the name of a step', () => {
-  it('is refused if it was used before in the same attempt', async () => {
-    const second = vi.fn()
-    const { get } = await scene(async task => {
-      await task.step('page', () => 1)
-      await task.step('page', second)
-    })
-    expect(await get()).toMatchObject({
-      status: 'dead',
-      errorCode: 'step_repeated',
-      errorMessage: expect.stringContaining(
-        "The step 'page' was already used in this attempt. Give each step a name of its own",
-      ),
-    })
-    expect(second).not.toHaveBeenCalled()
-  })
-
-  it.each(['__proto__', 'constructor', '--x$(x)', '`$x`', ' ', '"', '\u{1F680}', 'x'.repeat(200)])(
-    'may be odd: %j',
-    async name => {
-      const work = vi.fn(() => name)
-      const { clock, get, steps } = await scene(async task => {
-        const result = await task.step(name, work)
-        if (task.attempt === 1) throw new Error('again')
-        return result
-      })
-      await clock.advance('1m')
-      expect(await get()).toMatchObject({ status: 'succeeded', result: JSON.stringify(name) })
-      expect((await steps()).map(step => step.name)).toEqual([name])
-      expect(work).toHaveBeenCalledTimes(1)
-    },
-  )
-
-  it.each(['', "it's", 'a\nb', 'a\u202eb', 'a\u2028b', '\ud83d', 'x'.repeat(201), 7])(
-    'is refused if it is no name: %j',
-    async name => {
-      const { get } = await scene(task => Reflect.apply(task.step, task, [name, () => 1]))
-      expect((await get()).errorMessage).toMatch(/^OptionError: The name of a step must be 1 to 200 characters long/)
-    },
-  )
-
-  it('may be new: the step runs, and the record of the old name stays and is noted', async () => {
-    const { clock, get, steps, ledger } = await scene(async task => {
-      await task.step(task.attempt === 1 ? 'old' : 'new', () => task.attempt)
-      if (task.attempt === 1) throw new Error('deploy')
-    })
-    await clock.advance('1m')
-    expect(await get()).toMatchObject({ status: 'succeeded' })
-    expect((await steps()).map(({ name }) => name)).toEqual(['old', 'new'])
-    expect((await ledger()).at(-1)).toMatchObject({ outcome: 'succeeded', notes: { unusedSteps: ['old'] } })
-  })
-})
-
 describe('a handler', () => {
   it('may catch the error of a step that was given up, which then rejects again at once', async () => {
     const call = failing(9, 0, () => new FinalError('no', { code: 'nope' }))
@@ -517,32 +441,5 @@ describe('an attempt that is cut short', () => {
     await clock.advance('3s')
     expect(await get()).toMatchObject({ status: 'succeeded', result: '"ok"' })
     expect(call).toHaveBeenCalledTimes(2)
-  })
-
-  it('by the loss of its lease records nothing, and begins no further step', async () => {
-    const next = vi.fn(() => 2)
-    let release: () => void = () => {}
-    const { clock, store, add, get, steps } = await scene(
-      async task => {
-        await task.step('slow', () =>
-          task.losses === 0 ? new Promise<string>(resolve => (release = () => resolve('stale'))) : 'fresh',
-        )
-        await task.step('next', next)
-      },
-      { lease: '30s' },
-    )
-    // The worker cannot tell that it has lost its lease: its heartbeats are not sent.
-    const heartbeat = vi.spyOn(store, 'heartbeat').mockImplementation(() => new Promise(() => {}))
-    await clock.advance('29s')
-    heartbeat.mockRestore()
-    await clock.advance('1s')
-    await add('w2')
-    await clock.advance('30s')
-    expect(await get()).toMatchObject({ status: 'succeeded' })
-    expect(await steps()).toMatchObject([{ name: 'slow', result: '"fresh"' }, { name: 'next' }])
-    release()
-    await clock.advance(0)
-    expect(await steps()).toMatchObject([{ name: 'slow', result: '"fresh"' }, { name: 'next' }])
-    expect(next).toHaveBeenCalledTimes(1)
   })
 })

@@ -189,11 +189,17 @@ class ModelRun {
         return
       }
       case 'act': {
-        const { act, kind, patch, fromStep, twin } = step
+        const { act, kind, patch, fromStep, forgetStep, twin } = step
+        const forgotten = fromStep ?? forgetStep
         const { id, members, moved } = await this.#act({
           act,
           kind,
-          settings: { ...(patch && { patch }), ...(fromStep && { fromStep }), ...(twin && { twin }) },
+          settings: {
+            ...(patch && { patch }),
+            ...(fromStep && { fromStep }),
+            ...(forgetStep && { forgetStep }),
+            ...(twin && { twin }),
+          },
         })
         assertSame(members, model.deadOf(kind))
         const refused = act === 'redrive' ? model.uniques.retake(members, twin ?? 'skip') : new Set()
@@ -202,11 +208,7 @@ class ModelRun {
         for (const one of expected) model[act](one, id, patch)
         if (act === 'redrive') model.batches.redriven(expected)
         else model.batches.actedOn(expected)
-        if (fromStep !== undefined)
-          for (const one of moved) {
-            const task = model.tasks.get(one)
-            if (task !== undefined) model.forgetFrom(task, fromStep)
-          }
+        if (forgotten !== undefined) for (const one of moved) model.forget(one, forgotten, fromStep !== undefined)
         assertSame(moved, expected)
         return
       }

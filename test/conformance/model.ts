@@ -303,10 +303,12 @@ export class StoreModel {
     return true
   }
 
-  /** Forgets a step of a task, and those that were recorded after it. */
-  forgetFrom({ steps }: ModelTask, name: string): void {
+  /** Forgets the result of a step, and perhaps of those that were first recorded after it. Their records stay. */
+  forget(id: string, name: string, isAndLater: boolean): void {
+    const { steps } = this.tasks.get(id) ?? {}
+    if (!steps?.has(name)) return
     const names = [...steps.keys()]
-    if (steps.has(name)) for (const gone of names.slice(names.indexOf(name))) steps.delete(gone)
+    for (const forgotten of isAndLater ? names.slice(names.indexOf(name)) : [name]) steps.set(forgotten, false)
   }
 
   /** Checks the answer to a settlement, and follows it. */

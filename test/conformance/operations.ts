@@ -44,6 +44,7 @@ export type Operation =
       readonly act: 'redrive' | 'discard'
       readonly kind: string
       readonly fromStep?: string | undefined
+      readonly forgetStep?: string | undefined
       readonly twin?: TwinRule | undefined
       readonly patch?: { readonly n: number | null } | undefined
     }
@@ -271,6 +272,15 @@ export function operations(): fc.Arbitrary<Operation[]> {
         act: fc.constant('redrive' as const),
         kind,
         fromStep: fc.constantFrom('a', 'b'),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        op: op('act'),
+        act: fc.constant('redrive' as const),
+        kind,
+        forgetStep: fc.constantFrom('a', 'b'),
       }),
     },
     {
