@@ -119,7 +119,8 @@ it('leaves no task without its lane while idle lanes are forgotten', async () =>
   const keys = ['a', 'b', 'c']
   let day = 0
   // Only the clock of the pruning goes on, so that a lane is forgotten as soon as it may be.
-  const prune = () => pool.query('SELECT redrive.prune(0, 0, 0, 0, 1000, $1)', [Date.now() + ++day * 24 * 3_600_000])
+  const forget = `SELECT redrive.prune('{0,0,0,0}', NULL, 0, 0, 1000, $1)`
+  const prune = () => pool.query(forget, [Date.now() + ++day * 24 * 3_600_000])
   const lanes = async () =>
     (await pool.query(`SELECT key FROM redrive.lane WHERE kind = 'keyed'`)).rows.map(({ key }) => String(key))
   const addOne = async (key: string) => {
