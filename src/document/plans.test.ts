@@ -51,6 +51,19 @@ describe('a million documents, of which ten thousand are stuck', () => {
   it('are swept on PostgreSQL without a table scan', { timeout: MINUTES }, async () => {
     const pool = new pg.Pool({ connectionString: await freshDatabase(), max: 4 })
     onTestFinished(() => pool.end())
+    const statements = new Map<string, unknown[]>()
+    let isRecording = false
+    pool.on('connect', client => {
+      const query = client.query.bind(client) as (...args: unknown[]) => unknown
+      const recording = (
+        statement: string | { readonly text: string; readonly values: unknown[] },
+        ...rest: unknown[]
+      ) => {
+        if (isRecording && typeof statement !== 'string') statements.set(statement.text, statement.values)
+        return query(statement, ...rest)
+      }
+      client.query = recording as typeof client.query
+    })
     await pool.query(`
       CREATE UNLOGGED TABLE archives (id bigint PRIMARY KEY, status text, attempt_count int, last_attempt_time bigint,
         generation int, retry_at bigint);
@@ -63,20 +76,14 @@ describe('a million documents, of which ten thousand are stuck', () => {
     for (const { shape } of shapes) await source.createIndexes(shape)
     await pool.query('ANALYZE archives')
 
-    const statements = new Map<string, unknown[]>()
-    const query = pool.query.bind(pool)
-    const recording = (statement: { readonly text: string; readonly values: unknown[] }) => {
-      statements.set(statement.text, statement.values)
-      return query(statement)
-    }
-    pool.query = recording as typeof pool.query
+    isRecording = true
     await useAll(source)
-    pool.query = query
+    isRecording = false
 
     const scans: string[] = []
     for (const [text, values] of statements) {
       if (!text.includes('"archives"')) continue
-      const { rows } = await query(`EXPLAIN (FORMAT JSON) ${text}`, values)
+      const { rows } = await pool.query(`EXPLAIN (FORMAT JSON) ${text}`, values)
       if (/"Node Type": "Seq Scan",[^}]*"Relation Name": "archives"/.test(JSON.stringify(rows[0], null, 1)))
         scans.push(text)
     }
