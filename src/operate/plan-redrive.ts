@@ -1,5 +1,6 @@
 import type { Store } from '../store/index.js'
 import { contractOf, type StandingReader, type TaskReader, type TwinRule } from '../store/internal.js'
+import { checkStep } from './check-step.js'
 import { getTasks } from './get-tasks.js'
 import { notDead, notFound, type Refusal, twinAlive } from './refusal.js'
 import { checkSelection, filterOf, type LetterSelection } from './selection.js'
@@ -17,15 +18,30 @@ export interface RedrivePlan {
 
 const PAGE = 500
 
-/** Plans a redrive, with a sample of `sampleSize` dead letters (20 by default). */
+/** Sets how a redrive is planned. */
+interface PlanOptions {
+  /** The number of dead letters in the sample; 20 by default. */
+  readonly sampleSize?: number
+  /** The rule for letters whose unique key another task has by now. */
+  readonly twin?: TwinRule | undefined
+  /** The step that is to run again. A name that none of the letters has is refused. */
+  readonly step?: string | undefined
+}
+
+/** Plans a redrive, with a sample of the dead letters. */
 export async function planRedrive(
   store: Store,
   selection: LetterSelection,
-  { sampleSize = 20, twin = 'skip' }: { readonly sampleSize?: number; readonly twin?: TwinRule | undefined } = {},
+  { sampleSize = 20, twin = 'skip', step }: PlanOptions = {},
 ): Promise<RedrivePlan> {
   const contract = contractOf(store)
   checkSelection(selection)
-  if ('ids' in selection) return planNamed(contract, selection.ids, sampleSize, twin)
+  if ('ids' in selection) {
+    const plan = await planNamed(contract, selection.ids, sampleSize, twin)
+    if (step !== undefined && plan.count > 0) await checkStep(contract, selection, step)
+    return plan
+  }
+  if (step !== undefined) await checkStep(contract, selection, step)
   const filter = filterOf(selection)
   const { dead } = await contract.count(filter)
   const sample: TaskView[] = []

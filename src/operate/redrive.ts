@@ -1,8 +1,8 @@
-import { OptionError } from '../policy/index.js'
 import { checkOptions } from '../policy/internal.js'
 import type { Store } from '../store/index.js'
 
 import { contractOf, type OperationRecord, recordRedrive, type StoreContract } from '../store/internal.js'
+import { checkStep } from './check-step.js'
 import { ACT_OPTIONS, type ActOptions, actOnMany } from './operations.js'
 import { checkSelection, type LetterSelection } from './selection.js'
 
@@ -63,23 +63,9 @@ export async function redriveDeadLetters(
     return redriveNamed(contract, selection.ids, options)
   }
   const step = options.fromStep ?? options.forgetStep
-  if ('ids' in selection && step !== undefined) await checkStep(contract, selection.ids, step)
+  if ('ids' in selection && step !== undefined) await checkStep(contract, selection, step)
   const operation = await actOnMany(contract, 'redrive', selection, options)
   return { moved: operation?.moved ?? 0, ids: [], isStopped: operation?.status === 'stopped', operation }
-}
-
-/** The steps of this many named letters are looked at. */
-const MAX_LOOKED_AT = 100
-
-/** Refuses a step that none of the named letters has: a misspelled name would forget nothing. */
-async function checkStep(store: RedriveStore, ids: readonly string[], step: string): Promise<void> {
-  if (ids.length > MAX_LOOKED_AT) return
-  const known = new Set<string>()
-  for (const id of ids) for (const { name } of await store.steps(id)) known.add(name)
-  if (known.has(step)) return
-  const names = [...known].map(name => `'${name}'`).join(', ')
-  const advice = known.size === 0 ? 'They have no steps on record.' : `Their steps on record: ${names}.`
-  throw new OptionError('step', `None of these dead letters has a step '${step}'. ${advice} 0 moved.`)
 }
 
 async function redriveNamed(

@@ -133,7 +133,8 @@ async function tryOut(
 ): Promise<ExitCode> {
   const { console } = context
   const { patch, limit, twin } = options
-  const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, { ...sample, twin })
+  const step = options.fromStep ?? options.forgetStep
+  const makePlan = (sample: { sampleSize: number }) => planRedrive(store, selection, { ...sample, twin, step })
   const { count, refused } = await preview(context, store, options, makePlan)
   const tasks = await tasksFor(selection, options, context)
   const isPlanned = !('ids' in selection) || (tasks ?? patch) !== undefined
@@ -180,7 +181,11 @@ async function move(
   const { output, patch, fromStep, forgetStep, twin, why, rate: perSecond, canary, stopAbove, limit, detach } = options
   const { console, environment } = context
   checkPatch('redrive', patch)
-  const { count: all, refused } = await planRedrive(store, selection, { sampleSize: 0, twin })
+  const { count: all, refused } = await planRedrive(store, selection, {
+    sampleSize: 0,
+    twin,
+    step: fromStep ?? forgetStep,
+  })
   for (const { text } of refused) console.say(text)
   if (all === 0 && !('ids' in selection)) await sayNoMatch(context, store, selection, 'dead letters')
   const tasks = await tasksFor(selection, options, context)

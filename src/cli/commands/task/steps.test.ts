@@ -143,13 +143,17 @@ it('redrives behind the last step on record, from a step, and without one', asyn
   )
 })
 
-it('refuses a step that none of the named letters has, and two flags for steps', async () => {
+it('refuses a step that none of the letters has, before it does anything, and two flags for steps', async () => {
   await dead('a')
   const unknown = await redrive('dlq', 'redrive', 'a', '--yes', '--from-step', 'chrage')
   expect(unknown.code).not.toBe(0)
   expect(unknown.err).toContain(
     "None of these dead letters has a step 'chrage'. Their steps on record: 'create', 'charge', 'mail'.",
   )
+  expect(unknown.err).not.toContain('again')
+  for (const which of [['a'], ['--kind', 'signup']])
+    for (const how of [['--dry-run'], ['--yes'], ['--yes', '--detach']])
+      expect((await redrive('dlq', 'redrive', ...which, ...how, '--forget-step', 'chrage')).code).toBe(2)
   expect((await store.get('a'))?.status).toBe('dead')
   const both = await redrive('dlq', 'redrive', 'a', '--from-step', 'charge', '--forget-step', 'mail')
   expect(both.code).toBe(2)
