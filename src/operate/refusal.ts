@@ -20,7 +20,7 @@ export function notDead(id: string, status: TaskStatus): Refusal {
 
 /** The refusal to redrive a dead letter whose unique key another task has by now. */
 export function twinAlive(id: string, twin: string): Refusal {
-  const text = `${quoted(id)} stays dead: ${quoted(twin)} has its unique key by now. Pass a rule for twins to redrive it.`
+  const text = `${quoted(id)} stays dead: ${quoted(twin)} has its unique key by now. To redrive it, pass --twin after or --twin replace.`
   return { id, code: 'twin_alive', text }
 }
 

@@ -239,9 +239,13 @@ function attemptFacts(row: LedgerRow | undefined): WhyCause['facts'] {
   return { attempt, endedAt: isoOrNull(endedAt), worker, release: release ?? null }
 }
 
-/** Says of a dead letter that another task has its unique key by now, which a redrive would meet. */
-function withTwin({ causes, actions }: Because, { unique }: TaskRecord, twin: string | undefined): Because {
+/** Says of a dead letter that another task has its unique key by now, which a redrive would meet, and names the redrive that works. */
+function withTwin({ causes, actions }: Because, { id, unique }: TaskRecord, twin: string | undefined): Because {
   if (unique?.while !== 'unfinished' || twin === undefined) return { causes, actions }
   const text = `The task '${twin}' has its unique key '${unique.key}' by now, so a redrive leaves it alone unless --twin says otherwise.`
-  return { causes: [...causes, { code: 'twin_alive', text, facts: { twin, uniqueKey: unique.key } }], actions }
+  const cause = { code: 'twin_alive', text, facts: { twin, uniqueKey: unique.key } }
+  const plain = commandArgs('dlq redrive', {}, id).join(' ')
+  const args = commandArgs('dlq redrive', { '--twin': 'after' }, id)
+  const possible = actions.map(action => (action.args?.join(' ') === plain ? { ...action, args } : action))
+  return { causes: [...causes, cause], actions: possible }
 }

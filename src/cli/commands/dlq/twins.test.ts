@@ -34,7 +34,7 @@ it('dlq redrive leaves a letter whose twin lives, and says so before and after',
   expect((await folder.redrive(['dlq', 'redrive', '--kind', 'sync', '--yes'])).code).toBe(3)
   expect(await statuses()).toEqual(['dead', 'waiting', 'waiting'])
   const named = await folder.redrive(['dlq', 'redrive', 'letter', '--yes'])
-  expect(named.err).toContain("'letter' stays dead: 'twin' has its unique key by now.")
+  expect(named.err).toContain("'letter' stays dead: 'twin' has its unique key by now. To redrive it, pass --twin after")
 })
 
 it('dlq redrive --twin replace cancels the twin', async () => {
@@ -70,6 +70,7 @@ it('task ls --unique lists the tasks of a key, newest change first, whether or n
 it('why names the twin of a letter, and of a task that waits for it', async () => {
   const dead = await folder.redrive(['why', 'letter'])
   expect(dead.out).toMatch(/'twin' has its unique key 'acme' by now/)
+  expect(dead.out).toMatch(/redrive dlq redrive letter --twin after|redrive dlq redrive --twin after letter/)
   await folder.redrive(['dlq', 'redrive', 'letter', '--twin', 'after', '--yes'])
   const { out } = await folder.redrive(['why', 'letter'])
   expect(out).toMatch(/the task 'twin'/)
