@@ -108,7 +108,7 @@ function letterText(letter: TaskExplanation, commands: readonly string[], consol
     ...notesLines(letter, console, now),
     '',
     paint.bold('History'),
-    historyTable(letter.history, console),
+    historyTable(letter, console),
     '',
     paint.bold('What to do next'),
     ...indented(letter.advice?.text ?? ''),

@@ -387,7 +387,7 @@ function undoWords({ id, act, moved, undone }: OperationRecord) {
         question: `Put back what ${id} moved and has not run since?`,
         effect: `This would put back ${count} tasks.`,
         done: 'put back',
-        others: 'run since',
+        others: 'run or changed since',
       }
 }
 

@@ -19,8 +19,8 @@ const COLUMNS = [
 ]
 
 /** The history of a task as a table: a row for each attempt, with its error below. */
-export function historyTable(history: readonly LedgerRowView[], { width, paint }: Console): string {
-  if (history.length === 0) return paint.dim('No attempts yet.')
+export function historyTable({ history, status }: TaskExplanation, { width, paint }: Console): string {
+  if (history.length === 0) return paint.dim(status === 'running' ? 'No attempt has ended yet.' : 'No attempts yet.')
   // Items of a pipeline go through stages. Other tasks are in one category all their life.
   const isOfItem =
     new Set(history.map(({ category }) => category)).size > 1 || history.some(row => row.version !== null)

@@ -52,6 +52,22 @@ it('shows how far a dead letter had come, and its last lines', async () => {
   })
 })
 
+it('wraps a long line of the log behind its time', async () => {
+  const words = Array.from({ length: 30 }, (_, n) => `word-${n}`).join(' ')
+  const wordy = defineTask('wordy', {
+    policy: { attempts: 1 },
+    handler: (_: null, { log }) => {
+      log(words)
+      throw new Error('connection reset')
+    },
+  })
+  await queue.enqueue(wordy, null, { id: 'a' })
+  await new Worker(store, { tasks: [wordy], name: 'w1' }).drain()
+  const isTTY = { stdin: true, stdout: true, stderr: true }
+  const { out } = await runCommand(command('task', 'show', 'a'), { cwd: folder, isTTY, columns: 80 })
+  expect(out).toMatch(/\n {2}\d\d:\d\d:\d\dZ {2}word-0 .*\n {13}word-/)
+})
+
 describe('task show --watch', () => {
   /** Runs the command until the task has ended, and calls back with what it has printed so far. */
   function watching(onPrint: (text: string) => void, ...more: readonly string[]) {
@@ -98,6 +114,20 @@ describe('task show --watch', () => {
     expect(JSON.parse(out)).toMatchObject({ id: 'a', status: 'dead' })
     const shown = await runCommand(command('task', 'show', 'a'), { cwd: folder })
     expect((await watching(() => {})).out).toBe(shown.out)
+  })
+
+  it('says that the worker of the task died', async () => {
+    const id = 'a'
+    await queue.enqueue(failing, null, { id })
+    const rooms = [{ kinds: ['import'] }]
+    await store.claim({ worker: 'killed', leaseMs: 1, rooms, limit: 1, isIdle: false })
+    const worker = new Worker(store, { tasks: [failing], name: 'w1', lease: '300ms' })
+    const { out } = await watching(text => {
+      if (text.includes('Task a  running')) void worker.start()
+    })
+    await worker.stop()
+    expect(out).toContain('No attempt has ended yet.')
+    expect(out.match(/^lost: its worker died$/gm)).toHaveLength(1)
   })
 
   it('says that there is no such task', async () => {

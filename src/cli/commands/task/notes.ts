@@ -13,7 +13,7 @@ export function notesLines({ notes }: TaskExplanation, { width, paint }: Console
   return [
     '',
     `${paint.bold(visible(titleOf(notes)))} ${paint.dim(`(${when})`)}`,
-    ...notes.log.flatMap(line => paragraph(lineText(line), { width, indent: '  ' })),
+    ...notes.log.flatMap(line => lineLines(line, width, '  ')),
   ]
 }
 
@@ -26,14 +26,16 @@ function titleOf({ attempt, progress }: AttemptNotesView): string {
   return progress === null ? `Log of attempt ${attempt}` : `Attempt ${attempt} at ${progressText(progress)}`
 }
 
-/** `10:00:00Z  the text` */
-function lineText({ at, text }: LogLineView): string {
-  return `${timestamp(at).slice('2026-07-30 '.length)}  ${text}`
+/** `10:00:00Z  the text`, wrapped behind the time. */
+function lineLines({ at, text }: LogLineView, width: number, indent: string): string[] {
+  const head = `${indent}${timestamp(at).slice('2026-07-30 '.length)}  `
+  const [first = '', ...rest] = paragraph(text, { width, indent: ' '.repeat(head.length) })
+  return [head + first.slice(head.length), ...rest]
 }
 
 /** Says what is new of a task since it was last looked at: a line for each. */
 export function newsLines(
-  { status, reason, notes, attempts }: TaskExplanation,
+  { status, reason, notes, attempts, losses }: TaskExplanation,
   before: TaskExplanation,
   { width, paint }: Console,
 ): string[] {
@@ -45,7 +47,8 @@ export function newsLines(
   const progress = notes?.progress ? progressText(notes.progress) : undefined
   const isFurther = !isSame || progress !== (before.notes?.progress && progressText(before.notes.progress))
   return [
-    ...log.slice(first).flatMap(line => paragraph(lineText(line), { width, indent: '' })),
+    ...(losses > before.losses ? [paint.yellow('lost: its worker died')] : []),
+    ...log.slice(first).flatMap(line => lineLines(line, width, '')),
     ...(progress !== undefined && isFurther ? paragraph(progress, { width, indent: '' }).map(paint.cyan) : []),
     ...(hasMoved
       ? paragraph(reason === null ? status : `${status}: ${reason}`, { width, indent: '' }).map(paint.bold)

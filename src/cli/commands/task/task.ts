@@ -135,7 +135,7 @@ function wholeText(task: TaskExplanation, console: Console, now: number): string
     ...stepLines(task.steps, console, now),
     ...notesLines(task, console, now),
     '',
-    historyTable(task.history, console),
+    historyTable(task, console),
   ].join('\n')
 }
 
