@@ -17,7 +17,7 @@ export const POINTS = [
 ] as const
 
 /** The same for the steps of a task. */
-export const STEP_POINTS = ['step: effect', 'step: committed', 'step: waits'] as const
+export const STEP_POINTS = ['step: effect', 'step: committed', 'step: failure committed', 'step: waits'] as const
 
 export type Point = (typeof POINTS)[number] | (typeof STEP_POINTS)[number]
 
@@ -62,6 +62,7 @@ export function deadlyStore<S extends SqliteStore | PostgresStore>(store: S, rea
     async recordStep(step) {
       const isRecorded = await store.recordStep(step)
       reach('step: committed')
+      if (!step.isDone) reach('step: failure committed')
       // It waits for a second.
       if (!step.isDone) setTimeout(() => reach('step: waits'), 50)
       return isRecorded

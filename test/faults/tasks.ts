@@ -113,6 +113,27 @@ export function makeTasks({ folder, reach, pool, store }: Surroundings) {
         return [one, two]
       },
     }),
+    /** Steps at the same time. If it is told to, another one fails among them, whose next attempt is due in an hour. */
+    parallelSteps: defineTask('parallel-steps', {
+      policy: QUICK,
+      handler: async ({ waits = false }: { waits?: boolean }, task) => {
+        started(task)
+        const made = (name: string) =>
+          task.step(name, async ({ key }) => {
+            await sleep(5)
+            appendFileSync(join(folder, 'steps.log'), `${key}\n`)
+            reach('step: effect')
+            return name
+          })
+        const failing = () => {
+          appendFileSync(join(folder, 'failed.log'), `${task.id}\n`)
+          throw new Error('not yet')
+        }
+        const policy: PolicyInput = { attempts: 2, backoff: ['1h'], jitter: 'none' }
+        const late = waits ? [task.step('late', failing, { policy })] : []
+        return Promise.all([...['a', 'b', 'c'].map(made), ...late])
+      },
+    }),
     /** Its first run waits within a step until the file `go` is there, and does not listen when it is told that its lease is over. */
     staleSteps: defineTask('stale-steps', {
       policy: QUICK,

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { stepRecord } from '../../../src/store/internal.js'
+import { checkInvariants } from '../../conformance/invariants.js'
 import { expectAllAccountedFor } from '../accounts.js'
 import { STEP_POINTS } from '../deadly-store.js'
 import { type Scene, until } from '../scene.js'
@@ -37,6 +39,59 @@ export function stepFaults(openScene: () => Promise<Scene>, dice: Dice): void {
             result: '["one made","two made"]',
             attempts: 0,
           })
+      } finally {
+        await scene.close()
+      }
+    })
+
+    const parallel = (['step: effect', 'step: committed'] as const).map(point => ({ point, time: dice.between(1, 3) }))
+    it.for(parallel)('at "$point" (visit $time) of steps at the same time: none on record runs again', async dieAt => {
+      const scene = await openScene()
+      try {
+        const id = await scene.add(scene.tasks.parallelSteps, {})
+        const victim = scene.start({ name: 'victim', dieAt, leaseMs: LEASE_MS })
+        expect(await victim.ended).toEqual({ code: null, signal: 'SIGKILL' })
+        const done = await doneSteps(scene, id)
+        const heir = scene.start({ leaseMs: LEASE_MS })
+        await expectAllAccountedFor(scene)
+        await heir.stop()
+        expect(await scene.store.get(id)).toMatchObject({ status: 'succeeded', result: '["a","b","c"]' })
+        const effects = scene.lines('steps.log')
+        expect([...new Set(effects)].sort()).toEqual(['a', 'b', 'c'].map(name => `${id}/${name}`))
+        for (const name of done) expect(effects.filter(key => key === `${id}/${name}`)).toHaveLength(1)
+      } finally {
+        await scene.close()
+      }
+    })
+
+    it('between the record of a failed step and the long wait of its task: the next waits for the rest of it', async () => {
+      const scene = await openScene()
+      try {
+        const id = await scene.add(scene.tasks.parallelSteps, { waits: true })
+        const dieAt = { point: 'step: failure committed', time: 1 } as const
+        const victim = scene.start({ name: 'victim', dieAt, leaseMs: LEASE_MS })
+        expect(await victim.ended).toEqual({ code: null, signal: 'SIGKILL' })
+        const done = await doneSteps(scene, id)
+        const late = await lateStep(scene, id)
+        expect(late).toMatchObject({ attempts: 1, nextAt: expect.any(Number) })
+        const heir = scene.start({ leaseMs: LEASE_MS })
+        const isWaiting = async () => (await scene.store.ledger(id)).at(-1)?.outcome === 'later'
+        await until('its task waits for the step', isWaiting)
+        await heir.stop()
+        expect(await scene.store.ledger(id)).toMatchObject([
+          { outcome: 'lost', worker: 'victim' },
+          { outcome: 'later', notes: { step: 'late' } },
+        ])
+        const task = await scene.store.get(id)
+        expect(task).toMatchObject({ status: 'waiting', attempts: 0 })
+        // Clocks differ by a little. The step itself is what waits until the time on its record.
+        expect(task?.nextAttemptAt).toBeGreaterThan((late?.nextAt ?? Infinity) - 5000)
+        expect(await lateStep(scene, id)).toEqual(late)
+        expect(scene.lines('failed.log')).toEqual([id])
+        expect(await doneSteps(scene, id)).toEqual(new Set(['a', 'b', 'c']))
+        const effects = scene.lines('steps.log')
+        for (const name of done) expect(effects.filter(key => key === `${id}/${name}`)).toHaveLength(1)
+        await checkInvariants(scene.store)
       } finally {
         await scene.close()
       }
@@ -93,4 +148,14 @@ export function stepFaults(openScene: () => Promise<Scene>, dice: Dice): void {
       }
     })
   })
+}
+
+/** The steps of a task whose results are on record. */
+async function doneSteps({ store }: Scene, id: string): Promise<Set<string>> {
+  return new Set((await store.steps(id)).flatMap(({ name, isDone }) => (isDone ? name : [])))
+}
+
+/** The record of the step that fails. */
+async function lateStep({ store }: Scene, id: string) {
+  return (await store.steps(id)).map(stepRecord).find(({ name }) => name === 'late')
 }
