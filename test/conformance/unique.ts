@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { OptionError } from '../../src/policy/index.js'
 import type { Enqueued, NewTask } from '../../src/store/index.js'
 import type { StoreContract, UniqueKey } from '../../src/store/internal.js'
-import { assertFields, claim, claimIds, claimOne, get, kill, type StoreBehaviours, settle } from './harness.js'
+import { add, assertFields, claim, claimIds, claimOne, get, kill, type StoreBehaviours, settle } from './harness.js'
 
 const DEDUPLICATE: UniqueKey = { key: 'a', while: 'unfinished', conflict: 'keep' }
 const LATEST: UniqueKey = { key: 'a', while: 'unfinished', conflict: 'after' }
@@ -460,6 +460,14 @@ export const UNIQUE: StoreBehaviours = {
     assert.equal(running.id, twin)
     await settle(store, running, { type: 'succeeded' })
     assert.deepEqual(await claimIds(store), [letter])
+  },
+
+  async 'a task without a key that was enqueued beside twins is redriven like any other'(store) {
+    await ask(store, DEDUPLICATE)
+    const [, plain = ''] = await add(store, { unique: DEDUPLICATE }, {})
+    assertFields(await get(store, plain), { unique: undefined })
+    for (const task of (await claim(store)).tasks) await kill(store, task)
+    assert.deepEqual(await store.redrive([plain], BY), [plain])
   },
 
   async 'one letter waits for a twin, and a newer task goes before it'(store) {

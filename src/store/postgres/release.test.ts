@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '663822f06acde36f24325061052a228339a820f63fd7a9aa127b4c4e0d922aa6',
+  1: '21b5166e38b1bd321f4f12f4efc1c00bcf18f2ecc3b15a0af4470edb6ecd5493',
 }
 
 const MAX_LINES = 60

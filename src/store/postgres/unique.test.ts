@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { checkInvariants } from '../../../test/conformance/invariants.js'
 import { freshDatabase } from '../../../test/services/fresh-database.js'
 import type { NewTask } from '../index.js'
@@ -151,5 +151,66 @@ it('calls that ask for the same keys in other orders do not fail', async () => {
     const again = keys.map(key => taskOf({ ...REPLACE, key }))
     await Promise.all([store.enqueue(again), store.enqueue([...again].reverse())])
     expect(await store.count({})).toMatchObject({ waiting: 20, cancelled: 40 })
+  })
+})
+
+/** A task that runs, and one that waits for its end. */
+async function twins(store: PostgresStore) {
+  await store.enqueue([{ ...taskOf(AFTER), id: 'first' }])
+  const { id, token } = await claimOne(store)
+  await store.enqueue([{ ...taskOf(AFTER), id: 'next' }])
+  const now = await store.now()
+  const attempt = { attempt: 1, startedAt: now, endedAt: now, worker: 'w' }
+  const settle = () => store.settle([{ id, token, outcome: { type: 'succeeded' }, attempt }])
+  const keys = async () => (await pool.query(`SELECT key, task, next FROM unique_${count}.unique_key`)).rows
+  const isBlocked = async () => {
+    const query = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+    expect((await pool.query(query)).rows).toHaveLength(1)
+  }
+  const cancelNext = (client: pg.PoolClient) =>
+    client.query(`SELECT unique_${count}.cancel('{next}', 'ada', 'not needed', NULL)`)
+  return { settle, keys, isBlocked, cancelNext }
+}
+
+it('a key is free when the task that waited for its twin was cancelled while that ended', async () => {
+  await withStore(async store => {
+    const { settle, keys, isBlocked, cancelNext } = await twins(store)
+    let ending: Promise<unknown> | undefined
+    await inTransaction('COMMIT', async client => {
+      await cancelNext(client)
+      ending = settle()
+      await vi.waitFor(isBlocked, 1000)
+    })
+    await ending
+    expect(await store.count({})).toMatchObject({ succeeded: 1, cancelled: 1 })
+    expect(await keys()).toEqual([])
+  })
+})
+
+it('who cancels a task that waits for its twin does not wait for the end of that', async () => {
+  await withStore(async store => {
+    const { settle, keys, isBlocked, cancelNext } = await twins(store)
+    let ending: Promise<unknown> | undefined
+    await inTransaction('COMMIT', async client => {
+      await client.query(`SELECT FROM unique_${count}.task WHERE id = 'next' FOR UPDATE`)
+      ending = settle()
+      await vi.waitFor(isBlocked, 1000)
+      // Sooner than the server looks for deadlocks.
+      await client.query(`ALTER FUNCTION unique_${count}.cancel SET lock_timeout = 500`)
+      await cancelNext(client)
+    })
+    await ending
+    expect(await store.count({})).toMatchObject({ succeeded: 1, cancelled: 1 })
+    expect(await keys()).toEqual([])
+  })
+})
+
+it('two twins that end by one call leave no key behind', async () => {
+  await withStore(async store => {
+    const { settle, keys } = await twins(store)
+    const [first] = (await store.list({ status: 'running' }, { limit: 1 })).items
+    await store.cancel(['next', first?.id ?? ''])
+    await settle()
+    expect(await keys()).toEqual([])
   })
 })

@@ -221,7 +221,8 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.keys_asked(batch redrive.new_task_columns) RETURNS TABLE (
   n int, id text, asked redrive.unique_asked
 ) LANGUAGE sql STABLE AS $$
-  SELECT row.n::int, row.id, ROW(lane.kind, row.key, coalesce(row.scope, batch.unique_whiles[1]), row.within,
+  SELECT row.n::int, row.id, ROW(lane.kind, row.key,
+    CASE WHEN row.key IS NOT NULL THEN coalesce(row.scope, batch.unique_whiles[1]) END, row.within,
     coalesce(row.conflict, batch.conflicts[1]), row.max_wait, 'enqueue')::redrive.unique_asked
   FROM unnest(batch.ids, batch.lane_numbers, batch.unique_keys, batch.unique_whiles, batch.withins, batch.conflicts,
     batch.max_waits) WITH ORDINALITY AS row (id, lane, key, scope, within, conflict, max_wait, n)
@@ -294,21 +295,46 @@ BEGIN
 END
 $$;
 
--- Lets a task run that waited for its twin to end, and tells the workers.
-CREATE OR REPLACE FUNCTION redrive.free_queued(of_id text, due bigint, now_ms bigint) RETURNS void LANGUAGE plpgsql
+-- Lets a task run that waited for its twin to end, and tells the workers. One that has ended meanwhile gives its key back.
+CREATE OR REPLACE FUNCTION redrive.free_queued(held redrive.unique_key, now_ms bigint) RETURNS void LANGUAGE plpgsql
 /* path */ AS $$
 DECLARE
-  its_time constant bigint := greatest(due, now_ms);
+  its_time constant bigint := greatest(held.next_at, now_ms);
 BEGIN
-  UPDATE redrive.task SET started_at = its_time WHERE id = of_id;
+  UPDATE redrive.task SET started_at = its_time WHERE id = held.next AND state = redrive.state_running();
+  IF NOT FOUND THEN
+    DELETE FROM redrive.unique_key AS its WHERE its.kind = held.kind AND its.key = held.key;
+    RETURN;
+  END IF;
   UPDATE redrive.waiting SET state = redrive.waiting_state(its_time <= now_ms, alone), next_at = its_time
-  WHERE task = of_id AND state = redrive.state_scheduled() AND next_at = redrive.queued_until();
+  WHERE task = held.next AND state = redrive.state_scheduled() AND next_at = redrive.queued_until();
   PERFORM pg_notify('redrive_' || split_part('redrive.task', '.', 1), '');
 END
 $$;
 
+-- Writes the row of a key after the end of the task that has it, of the one that waits, or of both. Whoever has locked the row
+-- of one that waited ends its twin, may be waiting for this task, and sees then that it has ended (`free_queued`).
+CREATE OR REPLACE FUNCTION redrive.leave_key(held redrive.unique_key, ids text[], now_ms bigint) RETURNS void
+LANGUAGE plpgsql /* path */ AS $$
+BEGIN
+  IF held.task <> ALL (ids) THEN
+    UPDATE redrive.unique_key SET next = NULL, next_at = NULL WHERE ctid = ANY (ARRAY(
+      SELECT its.ctid FROM redrive.unique_key AS its
+      WHERE its.kind = held.kind AND its.key = held.key AND its.next = held.next FOR UPDATE SKIP LOCKED));
+  ELSIF held.next = ANY (ids) THEN
+    UPDATE redrive.unique_key AS its SET until = NULL, next = NULL, next_at = NULL
+    WHERE its.kind = held.kind AND its.key = held.key;
+  ELSE
+    UPDATE redrive.unique_key AS its SET task = held.next, since = now_ms, until = NULL, next = NULL, next_at = NULL
+    WHERE its.kind = held.kind AND its.key = held.key;
+    PERFORM redrive.free_queued(held, now_ms);
+  END IF;
+END
+$$;
+
 -- Gives back the keys of tasks that have ended, and are locked: each is free, or that of the task which waited for this
--- (`releaseKey`). Rows that others have locked are theirs by now.
+-- (`releaseKey`). First those for which a task waits: it may end meanwhile, and then the key is free after all. Rows that
+-- others have locked are theirs by now.
 CREATE OR REPLACE FUNCTION redrive.release_keys(ids text[], now_ms bigint) RETURNS void LANGUAGE plpgsql /* path */ AS $$
 DECLARE
   kinds text[];
@@ -321,13 +347,6 @@ BEGIN
   SELECT array_agg(lane.kind), array_agg(this.unique_key), array_agg(this.id) INTO kinds, keys, ids
   FROM unnest(ids) AS one (id) JOIN redrive.task AS this ON this.id = ANY (ARRAY[one.id]) AND this.unique_key IS NOT NULL
   CROSS JOIN LATERAL (SELECT its.kind FROM redrive.lane AS its WHERE its.id = this.lane OFFSET 0) AS lane;
-  DELETE FROM redrive.unique_key WHERE ctid = ANY (ARRAY(
-    SELECT its.ctid FROM unnest(kinds, keys, ids) AS one (kind, key, id) CROSS JOIN LATERAL (
-      SELECT own.ctid FROM redrive.unique_key AS own
-      WHERE own.kind = one.kind AND own.key = one.key AND own.task = one.id AND own.next IS NULL
-        AND coalesce(own.until <= now_ms, true)
-      OFFSET 0 FOR UPDATE SKIP LOCKED
-    ) AS its));
   FOR held IN
     SELECT DISTINCT its.* FROM unnest(kinds, keys) AS one (kind, key) CROSS JOIN LATERAL (
       SELECT * FROM redrive.unique_key AS own
@@ -335,14 +354,14 @@ BEGIN
         AND (own.task = ANY (ids) OR own.next = ANY (ids)) OFFSET 0
     ) AS its ORDER BY its.kind, its.key
   LOOP
-    UPDATE redrive.unique_key AS its
-    SET task = CASE WHEN held.task = ANY (ids) AND held.next <> ALL (ids) THEN held.next ELSE held.task END,
-      since = CASE WHEN held.task = ANY (ids) AND held.next <> ALL (ids) THEN now_ms ELSE held.since END,
-      until = CASE WHEN held.task = ANY (ids) THEN NULL ELSE held.until END, next = NULL, next_at = NULL
-    WHERE its.kind = held.kind AND its.key = held.key;
-    IF held.task = ANY (ids) AND held.next <> ALL (ids) THEN
-      PERFORM redrive.free_queued(held.next, held.next_at, now_ms);
-    END IF;
+    PERFORM redrive.leave_key(held, ids, now_ms);
   END LOOP;
+  DELETE FROM redrive.unique_key WHERE ctid = ANY (ARRAY(
+    SELECT its.ctid FROM unnest(kinds, keys, ids) AS one (kind, key, id) CROSS JOIN LATERAL (
+      SELECT own.ctid FROM redrive.unique_key AS own
+      WHERE own.kind = one.kind AND own.key = one.key AND own.task = one.id AND own.next IS NULL
+        AND coalesce(own.until <= now_ms, true)
+      OFFSET 0 FOR UPDATE SKIP LOCKED
+    ) AS its));
 END
 $$;
