@@ -1,5 +1,5 @@
 import { isObject, quoted } from '../policy/internal.js'
-import { type Cost, storableName } from '../store/internal.js'
+import { type Cost, storableName, sumOfCosts } from '../store/internal.js'
 
 /** Where amounts come from: the option or function that named them, and its stage or task. */
 export type CostOrigin = { readonly from: 'cost' | 'used()' } & ({ readonly stage: string } | { readonly task: string })
@@ -19,7 +19,8 @@ export function validCost(cost: unknown, origin: CostOrigin): Cost {
   const valid = entries.filter((entry): entry is readonly [string, number] => isAmount(entry[1]))
   const invalid = entries.find(([, amount]) => !isAmount(amount))
   if (invalid !== undefined) warn(origin, invalid[1], invalid[0])
-  return Object.fromEntries(valid)
+  // Names may be the same once they can be stored.
+  return sumOfCosts(valid.map(([bucket, amount]) => ({ [bucket]: amount })))
 }
 
 function isAmount(amount: unknown): amount is number {

@@ -126,6 +126,8 @@ describe('a policy that the kind does not allow is refused, and nothing is enque
     ['too long a time to live', { ttl: '2h' }, "'policy.ttl' may be 1h at most for the kind 'flaky', got 2h."],
     ['a field of another sort', { jitter: 'none' } as EnqueueOptions['policy'], "takes no 'jitter'"],
     ['an invalid value', { attempts: 0 }, "Invalid policy: 'attempts' must be"],
+    ['null', null as never, "'policy' must be an object; got null."],
+    ['a list', [] as never, "'policy' must be an object; got a list."],
   ]
   it.each(cases)('%s', async (_, policy, message) => {
     const { store, queue } = await bench()

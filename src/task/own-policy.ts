@@ -8,7 +8,7 @@ import {
   type Policy,
   type PolicyInput,
 } from '../policy/index.js'
-import { checkOptions, type KnownOptions, longestDelay } from '../policy/internal.js'
+import { checkOptions, isObject, type KnownOptions, longestDelay, wrongOption } from '../policy/internal.js'
 
 /** The fields of a policy that a task may have of its own. @inline */
 export type OwnPolicy = Pick<PolicyInput, 'attempts' | 'backoff' | 'timeout' | 'ttl'>
@@ -54,6 +54,7 @@ interface BoundedTask {
 
 /** A policy of a task's own as a store keeps it: the fields that the call sets, whole, and no others. */
 export function ownPolicy(task: BoundedTask, own: OwnPolicy): { readonly policy?: string } {
+  if (!isObject(own)) throw wrongOption('policy', 'an object', own)
   checkOptions(`'policy' of a task of the kind '${task.kind}'`, own, FIELDS)
   const policy = extendPolicy(task.policy, own)
   const fields = NAMES.filter(field => own[field] !== undefined)

@@ -13,14 +13,12 @@ import type { Cost, NewTask, TaskStatus } from '../contract/task.js'
 import { checkUnique } from './check-unique.js'
 import { checkJsonObject } from './json-object.js'
 import { checkCounts } from './retention.js'
+import { MAX_NAME_BYTES } from './storable-name.js'
 
 /**
  * Checks of the arguments of a store's verbs. Every store makes them before it does anything, so an argument that one of
  * them could not keep is the same `OptionError` on all of them.
  */
-
-/** Ids, kinds, categories and keys are indexed, and PostgreSQL's index rows are small. */
-const MAX_NAME_BYTES = 512
 
 /** The id of a group may have a kind in it. */
 const MAX_GROUP_BYTES = 1000
