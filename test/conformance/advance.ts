@@ -314,6 +314,33 @@ export const ADVANCE: StoreBehaviours = {
     assert.equal((await settleFully(store, item, TO_PARSE)).result, 'stale')
   },
 
+  async 'an advance is stale once its task was ended by hand, or its time to live is over, but not once it was cancelled'(
+    store,
+  ) {
+    await add(store, ...['expired', 'completed', 'failed', 'redriven'].map(id => ({ id, ...FETCH, key: '' })))
+    const { tasks } = await claim(store)
+    const answersOf = () => Promise.all(tasks.map(task => settleFully(store, task, { ...TO_PARSE, keep: false })))
+    const resultsOf = async () => (await answersOf()).map(({ result }) => result)
+    const waiting = tasks.map(() => 'settled')
+    assert.deepEqual(await resultsOf(), waiting)
+    const expire = async (id: string) => {
+      const { changedAt } = await get(store, id)
+      assert.deepEqual(await store.lifetimes.expire([{ id, changedAt }]), [id])
+    }
+    await store.cancel(['completed', 'failed'])
+    assert.deepEqual(await resultsOf(), waiting)
+    const by = { who: 'ann', why: 'by hand' }
+    assert.deepEqual(await store.complete(['completed'], '1', by), ['completed'])
+    assert.deepEqual(await store.fail([{ id: 'failed' }], by), ['failed'])
+    await expire('expired')
+    await expire('redriven')
+    assert.deepEqual(await store.redrive(['redriven'], by), ['redriven'])
+    assert.deepEqual(
+      await resultsOf(),
+      tasks.map(() => 'stale'),
+    )
+  },
+
   async 'an advance that stands in a batch twice is made once'(store) {
     const item = await startItem(store)
     const settlement: Settlement = { id: item.id, token: item.token, outcome: TO_PARSE, attempt: entry(item) }

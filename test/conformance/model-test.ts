@@ -302,10 +302,7 @@ class ModelRun {
     model: StoreModel,
     isBudgeted: (id: string) => boolean,
   ): void {
-    const { outcome } = settlement
-    // Whoever keeps an item must not go before retries that are due.
-    if (outcome.type === 'advanced' && outcome.keep) model.letThrough(isBudgeted, false)
-    model.settle(settlement, answer)
+    model.settle(settlement, answer, isBudgeted)
     const task = this.#claimed.find(({ token }) => token === settlement.token)
     if (answer?.result !== 'kept' || task === undefined) return
     this.#claimed.push({ ...task, attempts: 0, changedAt: answer.now, token: answer.token })

@@ -210,12 +210,17 @@ export class StoreModel {
     return [...this.tasks.values()].filter(({ budget }) => budget !== undefined)
   }
 
-  /** Checks that the retries that are budgeted no more were due first, and are as many as their budgets allow. */
+  /**
+   * Checks that the retries that are budgeted no more were due first, and are as many as their budgets allow. A settlement
+   * that is no claim leaves those that must have waited for what later ones of its call have earned.
+   */
   letThrough(isBudgeted: (id: string) => boolean, isClaim: boolean): void {
     for (const [name, retries] of byAllowance(this.budgeted, budget => this.budgets.allowanceOf(budget))) {
-      const passed = retries.filter(({ id }) => !isBudgeted(id))
+      const left = this.budgets.retriesLeft(name, this.now)
+      const gone = retries.filter(({ id }) => !isBudgeted(id))
+      const passed = isClaim ? gone : gone.sort(byDue).slice(0, left)
       const due = retries.filter(({ dueAt }) => dueAt <= this.now)
-      const most = Math.min(due.length, this.budgets.retriesLeft(name, this.now))
+      const most = Math.min(due.length, left)
       if (isClaim) assert.equal(passed.length, most, `how many retries ${name} let through`)
       const lastAt = Math.max(-Infinity, ...passed.map(({ dueAt }) => dueAt))
       const firstLeft = retries.filter(({ id, dueAt }) => isBudgeted(id) && dueAt < lastAt)
@@ -311,11 +316,16 @@ export class StoreModel {
     for (const forgotten of isAndLater ? names.slice(names.indexOf(name)) : [name]) steps.set(forgotten, false)
   }
 
-  /** Checks the answer to a settlement, and follows it. */
-  settle(settlement: Settlement, answer: Settled | undefined): void {
+  /** Checks the answer to a settlement, and follows it. `isBudgeted` tells of the tasks after the whole call. */
+  settle(settlement: Settlement, answer: Settled | undefined, isBudgeted: (id: string) => boolean): void {
     const { id, token, outcome, attempt } = settlement
+    // Whoever keeps an item must not go before retries that are due.
+    const letThrough = () => {
+      if (outcome.type === 'advanced' && outcome.keep) this.letThrough(isBudgeted, false)
+    }
     const task = this.tasks.get(id)
     if (task?.run?.token !== token) {
+      letThrough()
       const { advance } = task ?? {}
       const isRepeated = outcome.type === 'advanced' && advance?.token === token && advance.to === outcome.to
       return assert.deepEqual(answer, isRepeated ? advance.answer : { result: 'stale' })
@@ -323,6 +333,8 @@ export class StoreModel {
     const { worker } = task.run
     if (outcome.type === 'lost') this.#lose(task, attempt?.notes)
     this.#end(task, outcome.type === 'lost' ? { type: 'released' } : outcome, attempt)
+    // What the attempt has earned may pass at once.
+    letThrough()
     if (outcome.type !== 'advanced' || task.status === 'cancelled')
       return assert.deepEqual(answer, { result: 'settled' })
 
@@ -422,6 +434,7 @@ export class StoreModel {
     if (task.status === 'waiting') this.#withdraw(task)
     Object.assign(task, { status: 'succeeded', changedAt: this.now, attempts: 0, deferrals: 0, losses: 0 })
     Object.assign(task, { group: undefined, value: undefined, isUndecided: false, moved: undefined })
+    task.advance = undefined
     task.ledger.push('completed')
     return true
   }
@@ -432,6 +445,7 @@ export class StoreModel {
     if (task.status === 'waiting') this.#withdraw(task)
     Object.assign(task, { status: 'dead', changedAt: this.now, isUndecided: false, moved: undefined })
     task.blocks = this.lane(task).limits.onDead === 'block'
+    task.advance = undefined
     task.ledger.push('failed')
     return true
   }
@@ -450,6 +464,7 @@ export class StoreModel {
     if (task?.status !== 'waiting' || this.isPaused(task)) return false
     Object.assign(task, { status: 'dead', changedAt: this.now, budget: undefined, isUndecided: false })
     task.blocks = this.lane(task).limits.onDead === 'block'
+    task.advance = undefined
     this.uniques.release(task)
     return true
   }
@@ -768,6 +783,11 @@ export class StoreModel {
 /** The order of the tasks of a lane. */
 function inOrder(a: ModelTask, b: ModelTask): number {
   return b.priority - a.priority || a.submittedAt - b.submittedAt || (a.id < b.id ? -1 : 1)
+}
+
+/** The order in which budgets let retries through. */
+function byDue(a: ModelTask, b: ModelTask): number {
+  return a.dueAt - b.dueAt || (a.id < b.id ? -1 : 1)
 }
 
 /** When a rate lets the next task start. A second's worth may start at once. */

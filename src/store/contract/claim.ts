@@ -116,7 +116,8 @@ export type Outcome =
 /**
  * The answer to one settlement. `stale`: the task belonged to another worker by then, and nothing changed. `kept`: the item
  * has advanced and still belongs to the worker, under a new token, from `now` on the store's clock. An advance that is
- * repeated, because its answer was lost, gets the same answer once more, until the item is claimed or settled again.
+ * repeated, because its answer was lost, gets the same answer once more, also if the item was cancelled since; until it is
+ * claimed again, or settled by a worker, by hand or at the end of its time to live.
  *
  * `locked`: another transaction holds the task, and may do so for long. Nothing changed for this one; the others of the call
  * are on record. Ask again, for this one alone.

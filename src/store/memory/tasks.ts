@@ -319,7 +319,6 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
     const isGated = this.budgets.ended(lane, after, began, now)
     if (task.lease !== undefined) this.workers.end(task.lease.worker, task)
     task.lease = undefined
-    task.advance = undefined
     task.isToBeCancelled = false
     this.#noteMember(task, after)
     this.#change(task, after, now)
@@ -375,6 +374,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
     const group = failedIn ?? record.group
     task.record = { ...task.record, ...record, group, value, isQueued: undefined, changedAt: now }
     task.isUndecided = isUndecided
+    task.advance = undefined
     if (advance !== undefined) this.#enterLane(task, advance)
     if (record.status === 'dead') task.lane.died(task)
     if (isRetry) task.budget = this.budgets.retryBudgetOf(task.lane)
