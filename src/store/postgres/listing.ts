@@ -15,11 +15,26 @@ interface Place {
   readonly nextAt: string
 }
 
-/** Where the tasks of each status are found. */
+/**
+ * The lane of each task is looked up. With a plan for any filter, the planner expects that one lane matches, and would read
+ * all the tasks anew for each lane there is.
+ */
+const ITS_LANE = /* sql */ `
+  CROSS JOIN LATERAL (SELECT * FROM redrive.lane WHERE lane.id = task.lane OFFSET 0) AS lane`
+
+/**
+ * Where the tasks of each status are found. A page of those that wait looks at all of these: an index of them by their last
+ * change would make every task that is enqueued cost more.
+ */
 export const PLACES: Readonly<Record<TaskStatus, Place>> = {
   waiting: {
+    // Tasks in other lanes are left out before they are looked up. The condition is a CASE, so that it never becomes a join.
     from: /* sql */ `
-      redrive.waiting JOIN redrive.task ON task.id = waiting.task JOIN redrive.lane ON lane.id = task.lane`,
+      redrive.waiting JOIN redrive.task ON task.id = waiting.task AND CASE
+        WHEN $1::text IS NULL AND $2::text IS NULL AND $3::text IS NULL THEN true
+        ELSE waiting.lane IN (SELECT id FROM redrive.lane WHERE ${MATCHES_LANE})
+      END
+      ${ITS_LANE}`,
     state: 'waiting.state',
     nextAt: 'waiting.next_at',
   },
@@ -27,7 +42,7 @@ export const PLACES: Readonly<Record<TaskStatus, Place>> = {
     from: /* sql */ `
       redrive.claim CROSS JOIN unnest(claim.tasks, claim.rounds) AS one (id, round)
       JOIN redrive.task ON task.id = one.id AND task.round = one.round AND task.state = redrive.state_running()
-      JOIN redrive.lane ON lane.id = task.lane`,
+      ${ITS_LANE}`,
     changedAt: 'greatest(claim.at, task.changed_at)',
     nextAt: 'NULL::bigint',
   },
@@ -38,12 +53,11 @@ export const PLACES: Readonly<Record<TaskStatus, Place>> = {
 }
 export const STATUSES = Object.keys(PLACES) as TaskStatus[]
 
-/** The lane of each task is looked up, since a page has few tasks and a store may have many lanes. */
 function endedAs(status: TaskStatus): Place {
   return {
     from: /* sql */ `
       redrive.ended_page(redrive.state_${status}(), $1, $2, $3, $4, $5, $6, $7) AS task
-      CROSS JOIN LATERAL (SELECT * FROM redrive.lane WHERE lane.id = task.lane OFFSET 0) AS lane`,
+      ${ITS_LANE}`,
     nextAt: 'NULL::bigint',
   }
 }
@@ -84,8 +98,7 @@ interface GroupPlace extends Place {
 const GROUP_PLACES: Readonly<Record<TaskStatus, GroupPlace>> = {
   waiting: {
     ...PLACES.waiting,
-    from: /* sql */ `
-      redrive.task CROSS JOIN LATERAL redrive.waiting_of(task) AS waiting JOIN redrive.lane ON lane.id = task.lane`,
+    from: /* sql */ `redrive.task CROSS JOIN LATERAL redrive.waiting_of(task) AS waiting ${ITS_LANE}`,
     changedAt: 'task.failure_at',
     isGroup: 'task.failure_state = redrive.state_running()',
   },
@@ -98,7 +111,7 @@ const GROUP_PLACES: Readonly<Record<TaskStatus, GroupPlace>> = {
 
 function endedInGroup(status: TaskStatus): GroupPlace {
   return {
-    from: `redrive.task JOIN redrive.lane ON lane.id = task.lane`,
+    from: /* sql */ `redrive.task ${ITS_LANE}`,
     changedAt: 'task.failure_at',
     nextAt: 'NULL::bigint',
     isGroup: `task.failure_state = redrive.state_${status}()`,

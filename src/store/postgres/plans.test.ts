@@ -28,6 +28,9 @@ const MAX_COUNTED = MAX_ROWS / 4
 /** Tasks that wait in one lane: more than any verb may read. */
 const BACKLOG = 10 * MAX_ROWS
 
+/** A few for each of the tens of thousands of tasks; a walk through all of them for each lane would read a hundred times as many. */
+const MAX_WAITING_ROWS = 10 * (LARGE.ended + LARGE.ready + LARGE.scheduled + BACKLOG)
+
 interface Size {
   readonly lanes: number
   readonly ended: number
@@ -217,6 +220,13 @@ const VERBS: Readonly<Record<string, Prepare>> = {
   },
   'list of dead tasks': () => () => store.list({ status: 'dead' }, { limit: PAGE }),
   'list of dead tasks of a kind': () => () => store.list({ status: 'dead', kind: 'keyed' }, { limit: PAGE }),
+  'list of tasks that run': async () => {
+    await claim(['a', 'keyed'])
+    return () => store.list({ status: 'running' }, { limit: BATCH })
+  },
+  'list of tasks with a unique key': () => () => store.list({ unique: '5' }, { limit: BATCH }),
+  'list of tasks that wait with a unique key': () => () =>
+    store.list({ unique: '5', status: 'waiting' }, { limit: BATCH }),
   get: () => () => store.get(`${LARGE.ended}-1`),
   ledger: () => () => store.ledger(`${LARGE.ended}-1`),
   'standing of a task that has ended': () => () => store.standing(`${LARGE.ended}-1`, MAX_COUNTED),
@@ -322,6 +332,29 @@ const LANE_VERBS: Readonly<Record<string, Prepare>> = {
     await pool.query('UPDATE redrive.worker SET until = 0')
     return () => store.heartbeat({ worker: 'v', leaseMs: 60_000 })
   },
+}
+
+/** These look at every task that waits, since no index has the order of their changes: at each of them a few times. */
+const WAITING_VERBS: Readonly<Record<string, Prepare>> = {
+  'list of tasks that wait': () => () => store.list({ status: 'waiting' }, { limit: BATCH }),
+  'list of tasks that wait, second page': async () => {
+    const { next } = await store.list({ status: 'waiting' }, { limit: BATCH })
+    return () => store.list({ status: 'waiting' }, { limit: BATCH, after: next })
+  },
+  'list of tasks that wait of a kind': () => () => store.list({ status: 'waiting', kind: 'a' }, { limit: BATCH }),
+  'list of tasks that wait in a lane': () => () =>
+    store.list({ status: 'waiting', kind: 'keyed', key: '17' }, { limit: BATCH }),
+  'list of tasks that wait with an error': () => () =>
+    store.list({ status: 'waiting', errorCode: 'x' }, { limit: BATCH }),
+  'list of tasks that wait, by payload': () => () =>
+    store.list({ status: 'waiting', where: { a: 1 } }, { limit: BATCH }),
+  'list of tasks in any status': () => () => store.list({}, { limit: BATCH }),
+  'list of tasks in any status, second page': async () => {
+    const { next } = await store.list({}, { limit: BATCH })
+    return () => store.list({}, { limit: BATCH, after: next })
+  },
+  'list of tasks in any status, by payload': () => () => store.list({ where: { a: 1 } }, { limit: BATCH }),
+  'count of tasks that wait by error': () => () => store.countBy({ status: 'waiting' }, ['kind', 'errorCode']),
 }
 
 /** The group of thousands of dead letters. */
@@ -524,6 +557,10 @@ describe.each(Object.entries(SITUATIONS))('a verb reads no more than it needs, %
 
   it.each(Object.entries(LANE_VERBS))('%s', async (_, prepare) => {
     await expect.poll(() => rowsRead(prepare)).toBeLessThan(MAX_ROWS + 2 * LANES)
+  })
+
+  it.each(Object.entries(WAITING_VERBS))('%s', async (_, prepare) => {
+    await expect.poll(() => rowsRead(prepare)).toBeLessThan(MAX_WAITING_ROWS)
   })
 })
 
