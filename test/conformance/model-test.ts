@@ -261,6 +261,8 @@ class ModelRun {
       case 'check':
         await store.batches.check(step.batch)
         return model.batches.check(step.batch)
+      case 'schedule':
+        return model.schedules.apply(step.step, store)
       case 'prune':
         return assert.equal(await store.prune(step.keep, 10_000), model.prune(step.keep), 'how many were forgotten')
       case 'advance':
@@ -330,6 +332,7 @@ class ModelRun {
       assertFields(task, { ...model.expected(known), id: known.id })
     }
     await model.batches.compare(this.#store)
+    await model.schedules.compare(this.#store)
     for (const lane of await this.#store.lanes())
       assert.equal(lane.isPaused, model.isPaused(lane), `whether ${JSON.stringify(lane)} is paused`)
     for (const { kind, category, ready } of (await this.#store.stats()).kinds)

@@ -17,6 +17,7 @@ import type {
 
 import { BatchModel } from './batch-model.js'
 import { BudgetModel, isCovering, type ModelBudgetSettings, type ModelGate } from './budget-model.js'
+import { ScheduleModel } from './schedule-model.js'
 import { nOf, UniqueModel } from './unique-model.js'
 
 /** A task as the model knows it. */
@@ -91,6 +92,7 @@ export class StoreModel {
   readonly budgets = new BudgetModel()
   readonly batches = new BatchModel(this)
   readonly uniques = new UniqueModel(this)
+  readonly schedules = new ScheduleModel(this)
   readonly #pauses: { readonly lanes: LaneFilter; readonly isPaused: boolean }[] = []
   readonly #limits: { readonly lanes: LaneFilter; readonly limits: ModelLimits }[] = []
   readonly #lanes = new Map<string, ModelLane>()
@@ -180,6 +182,7 @@ export class StoreModel {
   /** Deletes ended tasks that are older than their retention. Returns how many. */
   prune({ endedMs = Infinity, deadMs = Infinity }: Retention): number {
     this.batches.prune({ endedMs, deadMs })
+    this.schedules.prune({ endedMs })
     const over = [...this.tasks.values()].filter(task => {
       const { status, changedAt } = task
       if (status === 'waiting' || status === 'running' || this.#isBlocking(task)) return false

@@ -4,6 +4,7 @@ import type { BudgetScope, Outcome, Room, TwinRule, UniqueKey } from '../../src/
 
 import type { ModelBudgetSettings } from './budget-model.js'
 import { LEASE_MS } from './harness.js'
+import type { ModelSpec, ScheduleStep } from './schedule-model.js'
 
 /**
  * One step of the model test, as data, so that a failing list of steps can be shrunk. A step that depends on the contents
@@ -81,6 +82,7 @@ export type Operation =
     }
   /** A worker looks whether a batch has ended. */
   | { readonly op: 'check'; readonly batch: string }
+  | { readonly op: 'schedule'; readonly step: ScheduleStep }
   | { readonly op: 'prune'; readonly keep: Retention }
   | { readonly op: 'advance'; readonly ms: number }
   /** The process dies, and another one opens the store. */
@@ -143,6 +145,24 @@ function uniqueKeys(): fc.Arbitrary<UniqueKey> {
       conflict: fc.constant('keep' as const),
       withinMs: span,
     }),
+  )
+}
+
+/** Any step that concerns schedules. */
+function scheduleSteps(): fc.Arbitrary<ScheduleStep> {
+  const name = fc.constantFrom('a', 'a_b')
+  const spec: fc.Arbitrary<ModelSpec> = fc.record({
+    name,
+    everyMs: fc.constantFrom(20_000, 30_000),
+    catchUp: fc.constantFrom('skip', 'last', 'all'),
+    catchUpWithinMs: fc.constantFrom(0, 90_000),
+    overlap: fc.constantFrom('allow', 'skip', 'after', 'replace'),
+    task: fc.record({ kind: fc.constantFrom(...KINDS), key: fc.constantFrom('', 't'), payload: fc.constant('{}') }),
+  })
+  return fc.oneof(
+    { weight: 3, arbitrary: fc.record({ act: fc.constantFrom('set', 'declare'), spec }) },
+    { weight: 2, arbitrary: fc.record({ act: fc.constantFrom('pause', 'resume', 'resume', 'remove'), name }) },
+    { weight: 8, arbitrary: fc.record({ act: fc.constant('fire' as const) }) },
   )
 }
 
@@ -333,6 +353,12 @@ export function operations(): fc.Arbitrary<Operation[]> {
     { weight: 1, arbitrary: fc.record({ op: op('lift'), scope }) },
     { weight: 1, arbitrary: fc.record({ op: op('close'), scope }) },
   )
+  // Slots are so far apart that leases expire meanwhile.
+  const withSchedules = fc.oneof(
+    { weight: 6, arbitrary: operation },
+    { weight: 2, arbitrary: fc.record({ op: op('schedule'), step: scheduleSteps() }) },
+    { weight: 1, arbitrary: fc.record({ op: op('advance'), ms: fc.constantFrom(5000, 20_000, 30_000, 70_000) }) },
+  )
   const list = (of: fc.Arbitrary<Operation>) => fc.array(of, { maxLength: STEPS, size: 'max' })
-  return fc.oneof(list(operation), list(withBudgets))
+  return fc.oneof(list(operation), list(withBudgets), list(withSchedules))
 }

@@ -185,6 +185,19 @@ export const SCHEDULES: StoreBehaviours = {
     assert.equal((await claimIds(store)).length, 1)
   },
 
+  async 'overlap replace: of slots that are caught up together the last one runs, and no run before it'(
+    store,
+    advance,
+  ) {
+    await everyMinute(store, { overlap: 'replace', catchUp: 'all' })
+    await advance(MINUTE)
+    await fire(store)
+    await advance(3 * MINUTE)
+    await fire(store)
+    assert.deepEqual(ends(await slotsOf(store)), ['overlapped', 'overlapped', 'overlapped', 'ran'])
+    assert.deepEqual(await claimIds(store), [(await store.schedules.get('tick'))?.runs[0]])
+  },
+
   async 'overlap replace: a run that runs is told to end, and the next one waits for its end'(store, advance) {
     await everyMinute(store, { overlap: 'replace' })
     await advance(MINUTE)

@@ -43,8 +43,8 @@ class Firing {
   readonly #timetable: Timetable
   readonly #now: number
   readonly #unfinished: UnfinishedRuns
-  readonly #slots: SlotRecord[] = []
-  readonly #tasks: NewTask[] = []
+  #slots: SlotRecord[] = []
+  #tasks: NewTask[] = []
   #runs: readonly string[]
   #cancel: readonly string[] = []
   #waiting: number | undefined
@@ -121,10 +121,13 @@ class Firing {
   }
 
   #replace(slot: number): void {
-    if (this.#waiting !== undefined)
-      this.#end({ slot: this.#waiting }, 'overlapped', `the slot ${iso(slot)} replaced it`)
+    const replaced = { end: 'overlapped', reason: `the slot ${iso(slot)} replaced it` } as const
+    if (this.#waiting !== undefined) this.#end({ slot: this.#waiting }, replaced.end, replaced.reason)
     this.#waiting = undefined
-    this.#cancel = this.#runs
+    // Runs of this firing are not enqueued yet.
+    this.#tasks = []
+    this.#slots = this.#slots.map(record => (record.end === 'ran' ? this.#record(record.slot, replaced) : record))
+    this.#cancel = [...new Set([...this.#cancel, ...this.#runs.filter(id => this.#unfinished.has(id))])]
     // A run that waits ends at once; one that runs has to stop first, so that no two of them run together.
     this.#runs = this.#runs.filter(id => this.#unfinished.get(id)?.isRunning)
     if (this.#runs.length > 0) this.#waiting = slot
