@@ -259,6 +259,15 @@ export const SCHEDULES: StoreBehaviours = {
     assert.equal((await claimIds(store)).length, 1)
   },
 
+  async 'a slot that was backfilled before it was fired has run, whatever follows from those after it'(store, advance) {
+    const { startAt = 0 } = await everyMinute(store)
+    await advance(2 * MINUTE)
+    await backfill(store, [startAt])
+    await fire(store)
+    assert.deepEqual(ends(await slotsOf(store)), ['ran', 'ran'])
+    assert.equal((await claimIds(store)).length, 2)
+  },
+
   async 'slots that were not fired are told of by the next firing, once'(store, advance) {
     const told = async () => {
       assert.equal((await store.schedules.next()).hasNews, true)

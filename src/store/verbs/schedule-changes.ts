@@ -47,17 +47,18 @@ export function* saveChanges(tx: Tx, changes: readonly ScheduleChange[], now: nu
   const tasks = changes.flatMap(change => change.tasks)
   const isNew = tasks.length === 0 ? [] : yield* tx.tasks.enqueue(tasks, now)
   const taken = tasks.flatMap(({ id = '' }, n) => (isNew[n] ? [] : [id]))
-  // The id of a slot that was backfilled is taken, and its record is there.
-  const known = new Set(taken.length === 0 ? [] : (yield* tx.records.lock(SLOT, taken)).map(({ id }) => id))
-  const slots = changes
-    .flatMap(change => change.slots)
-    .flatMap((slot): SlotRecord[] => {
-      const id = runId(slot.schedule, slot.slot)
-      if (slot.end !== 'ran' || !taken.includes(id)) return [slot]
-      return known.has(id)
-        ? []
-        : [{ ...slot, end: 'skipped', reason: 'a task with the id of its run was there already' }]
-    })
+  // A slot that was backfilled has ended: its record stays, and no other task has its id.
+  const ended = changes.flatMap(change => change.slots)
+  const asked = ended
+    .map(slot => runId(slot.schedule, slot.slot))
+    .filter((id, n) => ended[n]?.end !== 'ran' || taken.includes(id))
+  const known = new Set(asked.length === 0 ? [] : (yield* tx.records.lock(SLOT, asked)).map(({ id }) => id))
+  const slots = ended.flatMap((slot): SlotRecord[] => {
+    const id = runId(slot.schedule, slot.slot)
+    if (slot.until === undefined && known.has(id)) return []
+    if (slot.end !== 'ran' || !taken.includes(id)) return [slot]
+    return [{ ...slot, end: 'skipped', reason: 'a task with the id of its run was there already' }]
+  })
   if (slots.length > 0) yield* tx.records.save(SLOT, slots.map(slotRow))
   yield* tx.records.save(
     SCHEDULE,
