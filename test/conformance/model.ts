@@ -61,7 +61,7 @@ export interface ModelTask extends Lane {
 type Place = Pick<ModelTask, 'dueAt' | 'priority'>
 
 /** The part of a dead letter that a redrive or a discard changes. */
-type DeadState = Pick<ModelTask, 'changedAt' | 'attempts' | 'deferrals' | 'n'>
+type DeadState = Pick<ModelTask, 'changedAt' | 'attempts' | 'deferrals'> & Partial<Pick<ModelTask, 'n'>>
 
 interface ModelLane extends Lane {
   heldUntil: number
@@ -484,8 +484,9 @@ export class StoreModel {
   redrive(id: string, operation?: string, patch?: { readonly n: number | null }): boolean {
     const task = this.tasks.get(id)
     if (task?.status !== 'dead') return false
-    this.#mark(task, operation)
-    if (patch !== undefined) task.n = patch.n ?? undefined
+    const n = patch === undefined ? task.n : (patch.n ?? undefined)
+    this.#mark(task, operation, n)
+    task.n = n
     Object.assign(task, { status: 'waiting', dueAt: this.now, changedAt: this.now, attempts: 0, deferrals: 0 })
     task.ledger.push('redriven')
     return true
@@ -494,7 +495,7 @@ export class StoreModel {
   discard(id: string, operation?: string): boolean {
     const task = this.tasks.get(id)
     if (task?.status !== 'dead') return false
-    this.#mark(task, operation)
+    this.#mark(task, operation, task.n)
     Object.assign(task, { status: 'cancelled', changedAt: this.now })
     task.ledger.push('discarded')
     return true
@@ -569,10 +570,11 @@ export class StoreModel {
     return back.length
   }
 
-  #mark(task: ModelTask, operation: string | undefined): void {
+  /** Notes what an undo puts back: the payload too, if the operation makes it another one. */
+  #mark(task: ModelTask, operation: string | undefined, newN: ModelTask['n']): void {
     const { changedAt, attempts, deferrals, n } = task
-    task.moved =
-      operation === undefined ? undefined : { operation, at: this.now, before: { changedAt, attempts, deferrals, n } }
+    const before = { changedAt, attempts, deferrals, ...(n !== newN && { n }) }
+    task.moved = operation === undefined ? undefined : { operation, at: this.now, before }
   }
 
   /** Returns the fields that the store should report for a task. */

@@ -117,9 +117,9 @@ Example:
     'after',
     `
 Failures with a retryable verdict count; final ones, rate limits and losses do
-not. Retries over their budget are held, not lost. A kind that has spent its cost,
-as used() says, is held until the next window. A budget that the kind has already
-keeps the settings that you leave out.
+not. Retries over their budget are held, not lost. A kind that has spent its
+cost, as used() says, is held until the next window. A budget that the kind has
+already keeps the settings that you leave out.
 
 Examples:
   redrive budget set --kind charge --failures 50%
