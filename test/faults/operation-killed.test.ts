@@ -12,6 +12,7 @@ import { openStore } from './open-store.js'
 import { diceOf } from './seed.js'
 
 const LETTERS = 1500
+const LETTERS_WITH_STEPS = 600
 const KILLS = 2
 const LEASE_MS = 300
 const dice = diceOf('kill -9 of the driver of an operation')
@@ -71,7 +72,7 @@ it.each([
 ])(
   'on %s, a redrive that forgets a step has forgotten it of those that it moved, wherever its driver was killed',
   {
-    timeout: 120_000,
+    timeout: 240_000,
   },
   async (_, urlOf) => {
     const url = await urlOf()
@@ -95,7 +96,7 @@ it.each([
       await new Promise(resolve => setTimeout(resolve, dice.between(0, 100)))
       await child.kill()
       // A server ends the transaction that it was at, whoever is gone.
-      await expect.poll(async () => [await forgotten()]).toEqual([await moved()])
+      await expect.poll(async () => [await forgotten()], { timeout: 30_000 }).toEqual([await moved()])
     }
     expect((await moved()).length, 'the drivers that were killed had begun').toBeGreaterThan(0)
     await runOperation(store, id, { driver: 'bob' })
@@ -108,10 +109,10 @@ it.each([
 
 /** Dead letters with three steps each. */
 async function lettersWithSteps(store: StoreContract): Promise<string[]> {
-  const ids = Array.from({ length: LETTERS }, (_, n) => `s${n}`)
+  const ids = Array.from({ length: LETTERS_WITH_STEPS }, (_, n) => `s${n}`)
   await store.enqueue(ids.map(id => ({ id, kind: 'k', payload: '{}' })))
   const verdict = { class: 'final', code: 'E' } as const
-  for (let left = LETTERS; left > 0; ) {
+  for (let left = LETTERS_WITH_STEPS; left > 0; ) {
     const { tasks } = await claim(store, { leaseMs: 60_000 })
     for (const name of ['create', 'charge', 'mail'])
       await Promise.all(
