@@ -38,6 +38,7 @@ export class UniqueModel {
     const isUntouched = !hasBegun(live)
     if (unique.conflict === 'postpone' && isUntouched) {
       live.n = nOf(task)
+      live.changedAt = this.#model.now
       live.dueAt = Math.min(task.runAt ?? 0, held.since + (unique.maxWaitMs ?? 0))
       return this.#there(held.holder, 'postponed')
     }

@@ -527,6 +527,22 @@ export const UNIQUE: StoreBehaviours = {
     assertFields(await ask(store, DEDUPLICATE), { outcome: 'created' })
   },
 
+  async 'a letter that a debounce has changed since its redrive is not put back'(store, advance) {
+    const { id: letter } = await ask(store, DEDUPLICATE, { payload: '{"n":1}' })
+    await kill(store, await claimOne(store))
+    const set = { ids: [letter] }
+    const { id } = await store.operations.create({ act: 'redrive', set, by: BY, settings: { patch: { n: 2 } } })
+    const taken = await store.operations.take(id, 'd', 1000)
+    const step = { progress: { ...taken?.operation.progress, isRead: true }, move: [letter], status: 'done' }
+    await store.operations.step(id, taken?.token ?? '', step as never)
+    assertFields(await get(store, letter), { payload: '{"n":2}' })
+    await advance(5)
+    const now = await store.now()
+    assertFields(await debounce(store, '{"n":3}'), { id: letter, outcome: 'postponed', since: now })
+    assert.equal((await store.operations.undo(id, { limit: 10 }, BY)).undone, 0)
+    assertFields(await get(store, letter), { status: 'waiting', payload: '{"n":3}', changedAt: now })
+  },
+
   async 'combinations that make no sense are refused'(store) {
     const now = await store.now()
     const refused: [Partial<UniqueKey>, Partial<NewTask>, RegExp][] = [

@@ -435,7 +435,7 @@ export class MemoryTasks implements BudgetHost, GroupHost, KeyedTasks, ClockPort
   postpone(task: MemoryTask, payload: string, dueAt: number, now: number): void {
     const startedAt = Math.max(now, dueAt)
     this.queue.add(
-      this.#replace(task, { record: { ...task.record, payload, startedAt, nextAttemptAt: dueAt } }),
+      this.#replace(task, { record: { ...task.record, payload, startedAt, nextAttemptAt: dueAt, changedAt: now } }),
       now,
       false,
     )

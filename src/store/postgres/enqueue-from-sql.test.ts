@@ -153,7 +153,7 @@ describe('a task that SQL enqueues', () => {
     const later = await enqueue(`'index', '2', run_at => now() + interval '1 hour', ${wait}`)
     expect(later).toMatchObject({ id: first.id, is_new: false, outcome: 'postponed', status: 'waiting' })
     const task = await store.get(first.id)
-    expect(task).toMatchObject({ payload: '2', nextAttemptAt: (task?.changedAt ?? 0) + 60_000 })
+    expect(task).toMatchObject({ payload: '2', nextAttemptAt: (task?.submittedAt ?? 0) + 60_000 })
     const hourly = `unique_key => 'h', unique_while => 'within', unique_within => '1 hour', unique_conflict => 'keep'`
     expect(await enqueue(`'report', '1', ${hourly}`)).toMatchObject({ outcome: 'created' })
     expect(await enqueue(`'report', '1', ${hourly}`)).toMatchObject({ outcome: 'kept' })

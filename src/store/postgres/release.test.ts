@@ -8,7 +8,7 @@ import { type Release, thisRelease } from './release.js'
 
 /** The hash of each version of the functions. The last line may change until it is released, the others never. */
 const HASHES: Readonly<Record<number, string>> = {
-  1: '21b5166e38b1bd321f4f12f4efc1c00bcf18f2ecc3b15a0af4470edb6ecd5493',
+  1: 'fae64fe2ca3bec25331fd1d6460fdf70d50d528bd721ed281582deab5442b437',
 }
 
 const MAX_LINES = 60

@@ -52,7 +52,7 @@ export function takeKey(
   if (row !== undefined && met.outcome === 'kept') return { stands: stands(row.task, 'kept', twin) }
   if (row !== undefined && met.outcome === 'postponed') {
     host.postpone(row.task, payload, met.dueAt, now)
-    return { stands: stands(row.task, 'postponed', twin) }
+    return { stands: stands(row.task, 'postponed', { ...twin, since: now }) }
   }
   const isQueued = 'isQueued' in met && met.isQueued
   host.save(kind, key, isQueued && row ? { ...row, next: id, nextAt: dueAt } : keyRow(id, withinMs, now))

@@ -20,7 +20,7 @@ export class SqliteUniqueKeys extends SqliteKeyRows implements KeyHost {
   }
 
   postpone(id: string, payload: string, dueAt: number, now: number): void {
-    this.statements.postponeTask.run(payload, dueAt > now ? 0 : 1, dueAt, Math.max(now, dueAt), id)
+    this.statements.postponeTask.run(payload, dueAt > now ? 0 : 1, dueAt, Math.max(now, dueAt), now, id)
   }
 
   queue(id: string): void {

@@ -64,7 +64,8 @@ CREATE OR REPLACE FUNCTION redrive.postpone(of_id text, place tid, of_payload te
 LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE redrive.waiting SET state = redrive.waiting_state(due <= now_ms, false), next_at = due WHERE ctid = place;
-  UPDATE redrive.task SET payload = of_payload, started_at = greatest(now_ms, due), next_at = due WHERE id = of_id;
+  UPDATE redrive.task SET payload = of_payload, started_at = greatest(now_ms, due), next_at = due, changed_at = now_ms
+  WHERE id = of_id;
 END
 $$;
 

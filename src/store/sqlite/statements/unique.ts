@@ -47,7 +47,7 @@ export function uniqueStatements(db: Preparer) {
       .pluck(),
     /** A due time is written for tasks that wait and have not begun, so they need not run alone. */
     postponeTask: db.prepare(/* sql */ `
-      UPDATE task SET payload = ?, state = ?, next_at = ?, started_at = ? WHERE id = ?`),
+      UPDATE task SET payload = ?, state = ?, next_at = ?, started_at = ?, changed_at = ? WHERE id = ?`),
     queueTask: db.prepare<[number, string]>(/* sql */ `
       UPDATE task SET state = 0, next_at = ? WHERE id = ? AND state < 3`),
     freeTask: db.prepare<{ id: string; at: number; now: number }>(/* sql */ `
