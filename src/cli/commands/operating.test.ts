@@ -90,6 +90,9 @@ describe('stats', () => {
     expect(paused.err).toBe(
       '1 worker running: redrive worker ls\n1 200 tasks wait in paused lanes: redrive lane ls --state paused\n1 failure group with tasks: redrive groups ls\n',
     )
+    await folder.inStore(store => store.heartbeat({ worker: 'w', leaseMs: 60_000, isPaused: true }))
+    const resting = '1 worker running, paused by its code: redrive worker ls\n'
+    expect((await folder.redrive(['stats', '--output', 'json'])).err).toContain(resting)
     const ready = { ready: 0, readySince: null, held: 0 }
     expect(paused.json()).toMatchObject({ workers: 1, kinds: [{ dead: 1 }, { waiting: 1200, paused: 1200, ...ready }] })
     const { lines: table } = await folder.redrive(['stats'], TERMINAL)

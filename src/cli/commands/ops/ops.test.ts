@@ -67,6 +67,8 @@ describe('redrive ops', () => {
     const { out } = await folder.redrive(['ops', 'show', id])
     expect(out).toMatch(/^op-\w+ {2}redrive {2}done$/m)
     expect(out).toMatch(/^ {2}put back +5 by .+: too early$/m)
+    const list = (await folder.redrive(['ops', 'ls'])).out
+    expect(list).toMatch(/^ {2}5 put back by .+: too early$/m)
   })
 
   it('stops an operation, and continues it', async () => {

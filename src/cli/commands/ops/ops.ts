@@ -166,13 +166,18 @@ function operationTable(
   const rows = operations.map(operation => {
     const { id, status, moved, createdAt, who, why, reason, note } = operation
     const act = actText(operation)
-    const below = reason ?? note
+    const below = reason ?? note ?? putBackText(operation)
     return {
       cells: [id, act, status, String(moved), relative(createdAt, now), who, withoutSecrets(why ?? '-')],
       ...(below !== null && { details: paragraph(withoutSecrets(below), { width, indent: '  ' }) }),
     }
   })
   return table(columns, rows, { width, paint, layout })
+}
+
+/** What was put back of an operation, and by whom; `null` if nothing was. */
+function putBackText({ undone, undoneBy }: OperationView): string | null {
+  return undoneBy === null ? null : `${undone} put back by ${personText(undoneBy.who, undoneBy.why)}`
 }
 
 /** A redrive with a patch is what `dlq edit` began. */

@@ -73,15 +73,18 @@ function printStats({ console, environment }: CommandContext, options: CommonOpt
       writeOne(console, options.output, figures, () => figuresTable(figures, console, now))
     }
     if (kinds.length === 0) console.say('No tasks.')
-    console.say(
-      workers === 0
-        ? 'No worker is running.'
-        : `${grouped(workers)} ${workers === 1 ? 'worker' : 'workers'} running: ${suggest('worker ls')}`,
-    )
+    console.say(workersText(workers, (await store.workers()).filter(({ isPaused }) => isPaused).length))
     for (const text of [...unattended.map(unattendedText), ...keptBackTexts(kinds)]) console.say(text)
     await sayWhatFails(console, store)
     return ExitCode.done
   })
+}
+
+function workersText(running: number, paused: number): string {
+  if (running === 0) return 'No worker is running.'
+  const count = `${grouped(running)} ${running === 1 ? 'worker' : 'workers'} running`
+  const pausedText = paused === running ? ', paused by its code' : `, ${grouped(paused)} of them paused by its code`
+  return `${count}${paused === 0 ? '' : pausedText}: ${suggest('worker ls')}`
 }
 
 /** Says how many failure groups have tasks now, and how to see them. */
