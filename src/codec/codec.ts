@@ -17,7 +17,7 @@ export interface Codec {
 /** Bytes that a codec has encoded. */
 export interface EncodedContent {
   readonly content: Buffer
-  /** What the codec needs to know to decode them; empty if there is nothing. */
+  /** The facts that the codec needs to decode them; empty if there is nothing to decode. */
   readonly detail: string
 }
 

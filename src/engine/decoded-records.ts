@@ -55,7 +55,7 @@ export function decodedRow(row: LedgerRow, id: string, codec: KindCodec, decode:
   }
 }
 
-/** What the handler of the task with this id told of an attempt. */
+/** The notes that a handler left of an attempt at the task with this id. */
 export function decodedNotes(notes: AttemptNotes, id: string, codec: KindCodec): AttemptNotes {
   const { progress, log } = notes
   return {
@@ -90,7 +90,7 @@ function decodedStepAttempt(attempt: StepAttempt, id: string, codec: KindCodec):
   return attempt.error === undefined ? attempt : { ...attempt, error: codec.readableError(attempt.error, id) }
 }
 
-/** What the result of a step belongs to. */
+/** The owner of a step's result. */
 export function stepId(id: string, name: string): string {
   return `${id}/${name}`
 }

@@ -12,7 +12,7 @@ export interface DrainOptions {
   readonly max?: number | undefined
 }
 
-/** What a drain has done. */
+/** The result of a drain. */
 export interface DrainResult {
   /** Attempts that it made, whatever came of them. */
   readonly ran: number

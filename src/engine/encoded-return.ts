@@ -1,7 +1,7 @@
 import type { Returned } from '../attempt/index.js'
 import type { KindCodec } from '../codec/internal.js'
 
-/** What a handler returned, as a store keeps it for the task with this id. */
+/** A handler's return value, as a store keeps it for the task with this id. */
 export function encodedReturn(returned: Returned, id: string, codec: KindCodec): Returned {
   switch (returned.type) {
     case 'succeeded': {

@@ -192,7 +192,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
     return new Notebook(kind, text => recordedNote(text, id, this.#kind.codec))
   }
 
-  /** What its handler has told of it, if anything. */
+  /** The notes of its handler, if it left any. */
   get notebook(): Notebook | undefined {
     return this.#notebook
   }
@@ -287,7 +287,7 @@ export class TaskAttempt implements Driver, AttemptRecorder {
 /** About the most that a report has of notes, in bytes of JSON. All attempts of a worker share that. */
 const MAX_REPORTED_BYTES = 2 ** 20
 
-/** What the handlers of running attempts have told of them, for a heartbeat. */
+/** The notes of running attempts, for a heartbeat. */
 export function liveNotes(attempts: ReadonlySet<TaskAttempt>): WorkerReport['notes'] {
   const noted = [...attempts].flatMap(({ task, notebook }) => (notebook ? [{ task, notebook }] : []))
   if (noted.length === 0) return undefined

@@ -2,7 +2,7 @@ import type { Store } from '../store/index.js'
 import { type Cost, type CostField, type CostFilter, contractOf, itemKind, type RunRecord } from '../store/internal.js'
 import { roundedCost } from './cost.js'
 
-/** What attempts have spent that agree in some fields, as plain JSON. */
+/** The cost of attempts that agree in some fields, as plain JSON. */
 export type CostTotalView = Partial<Record<CostField, string>> & {
   /** How much they took from each bucket, as `used()` said. */
   readonly used: Cost
@@ -25,7 +25,7 @@ export async function costTotals(store: Store, filter: CostFilter, by: readonly 
   return views.sort((a, b) => (name(a) < name(b) ? -1 : 1))
 }
 
-/** What the attempts of a run have spent, by stage. */
+/** The cost of a run's attempts, by stage. */
 export async function costByStage(
   store: Store,
   { id, pipeline }: Pick<RunRecord, 'id' | 'pipeline'>,

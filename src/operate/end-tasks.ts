@@ -172,7 +172,7 @@ function filterOf(selection: Exclude<DeletionSelection, { readonly ids: readonly
   return 'filter' in selection ? selection.filter : {}
 }
 
-/** What a deletion by filter would do now. Nothing is changed. */
+/** The effect that a deletion by filter would have now. Nothing is changed. */
 export interface DeletionPlan {
   /** How many tasks would be deleted, unless they are members of batches. */
   readonly count: number
@@ -200,7 +200,7 @@ export async function planDeletion(
   }
 }
 
-/** What an act on named tasks would do now. Nothing is changed. */
+/** The effect that an act on named tasks would have now. Nothing is changed. */
 export async function planEnd(
   store: Store,
   act: 'complete' | 'fail' | 'delete',

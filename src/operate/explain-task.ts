@@ -24,7 +24,7 @@ export interface TaskExplanation extends TaskView {
   readonly history: readonly LedgerRowView[]
   /** Its steps, in the order in which they were first recorded. */
   readonly steps: readonly StepView[]
-  /** What its handler told of the attempt under way, or of the last one that failed; `null` if it told nothing. */
+  /** The notes of the attempt under way, or of the last one that failed; `null` if there are none. */
   readonly notes: AttemptNotesView | null
   /** Where its code failed last: a line for each frame. `null` if no stack is on record. */
   readonly stack: string | null

@@ -154,7 +154,7 @@ function sharedView(shared: LaneRecord['shared']): LaneView['shared'] {
   return shared === undefined ? null : { limits: shared.limits, pace: shared.pace ?? null, quota: shared.quota ?? null }
 }
 
-/** What limits each quota of a kind. */
+/** The limits of each quota of a kind. */
 function quotaRule(kind: string, limits: SharedLimits): LaneView {
   return { ...NO_LANE, kind, category: null, key: null, shared: { limits, pace: null, quota: null } }
 }

@@ -37,13 +37,13 @@ export interface BudgetView {
     /** When the next retries are let through, at the latest; `null` if some may pass now. */
     readonly nextAt: string | null
   } | null
-  /** What attempts may spend, and have spent; `null` if that is not limited. */
+  /** The limits on cost, and the cost so far; `null` if cost is not limited. */
   readonly cost: {
     /** The amounts that they may spend within a window, by bucket. */
     readonly amounts: Cost
     /** How long a window is. */
     readonly windowMs: number
-    /** What they have spent within the window. */
+    /** Their cost within the window. */
     readonly used: Cost
     /** How many more tasks may start beside those that run. */
     readonly left: number

@@ -3,7 +3,7 @@ import { decodedNotes } from '../engine/internal.js'
 import type { LedgerRow, TaskRecord } from '../store/index.js'
 import { type AttemptNotes, notesOf, type Progress, type StoreContract } from '../store/internal.js'
 
-/** What the handler told of an attempt, as plain JSON. */
+/** The notes of an attempt, as plain JSON. */
 export interface NotesView {
   /** How far it had come; `null` if it did not say. */
   readonly progress: ProgressView | null

@@ -17,7 +17,7 @@ import { WorkSpan } from './work-span.js'
 /** The version of this package, as a constant: in a bundle, no package.json of ours lies beside the code. */
 const VERSION = '0.1.0'
 
-/** What a span is called, and what it is. */
+/** The name and the kind of a span. */
 interface SpanAbout {
   readonly name: string
   readonly kind: SpanKind

@@ -1,6 +1,6 @@
 import type { Cost } from './task.js'
 
-/** What the ledger says of an attempt beyond its outcome. Texts are bounded and redacted. */
+/** The notes of an attempt in the ledger, beside its outcome. Texts are bounded and redacted. */
 export interface AttemptNotes {
   /** The step that ended the attempt: it failed, or it waits for its next attempt. */
   readonly step?: string | undefined

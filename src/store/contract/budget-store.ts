@@ -98,7 +98,7 @@ export interface RetryAllowance {
   readonly dependency?: string
 }
 
-/** What attempts may spend within a window. */
+/** The limits on the cost of attempts within a window. */
 export interface CostBudget {
   /** By bucket, as `used()` names them. */
   readonly amounts: Cost
@@ -108,7 +108,7 @@ export interface CostBudget {
 
 /** A cost budget as it stands. Times are milliseconds on the store's clock. */
 export interface CostRecord extends Required<CostBudget> {
-  /** What attempts have spent within the window. */
+  /** The cost of attempts within the window. */
   readonly used: Cost
   /** How many more tasks may start beside those that run. */
   readonly left: number

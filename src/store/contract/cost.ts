@@ -10,7 +10,7 @@ export interface CostFilter extends Partial<Lane> {
 /** A field that costs are added up by. */
 export type CostField = keyof Lane
 
-/** What attempts have spent that agree in the fields that costs are added up by. */
+/** The cost of attempts that agree in the fields by which costs are added up. */
 export interface CostTotal extends Partial<Lane> {
   /** How much they took from each bucket, as `used()` said. */
   readonly used: Cost

@@ -175,7 +175,7 @@ function operationTable(
   return table(columns, rows, { width, paint, layout })
 }
 
-/** What was put back of an operation, and by whom; `null` if nothing was. */
+/** The number of members that were put back, and by whom; `null` if none were. */
 function putBackText({ undone, undoneBy }: OperationView): string | null {
   return undoneBy === null ? null : `${undone} put back by ${personText(undoneBy.who, undoneBy.why)}`
 }

@@ -127,7 +127,7 @@ const EFFECTS: Readonly<Record<SchedulePlan['effect'], readonly [would: string, 
   none: ['would stay as it is', 'is as it was'],
 }
 
-/** What setting a schedule would do, and its next slots then. */
+/** The effect that setting a schedule would have, and its next slots then. */
 export function planText(
   { name, effect, next, isPaused }: SchedulePlan,
   spec: Pick<ScheduleView, 'times' | 'timeZone'>,
@@ -145,7 +145,7 @@ export function planText(
   return lines.map(visible).join('\n')
 }
 
-/** What setting a schedule did, and its next slot. */
+/** The effect of setting a schedule, and its next slot. */
 export function setText({ name, effect, next: [first], isPaused }: SchedulePlan, now: number): string {
   const [, did] = EFFECTS[effect]
   const what = `The schedule ${quoted(name)} ${did}.`

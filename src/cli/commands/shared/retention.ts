@@ -59,7 +59,7 @@ const WORDS = {
   dead: 'dead letters',
 }
 
-/** What the flags ask to delete, in words. */
+/** The selection of the flags, in words. */
 export function retentionText(flags: RetentionFlags): string {
   const { keep, keepCount } = flags
   const ages = agesOf(flags)
